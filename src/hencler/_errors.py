@@ -1,0 +1,85 @@
+"""Typed errors and the one warning class: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+__all__ = [
+    "AttributeDataError",
+    "DatasetError",
+    "FileFormatError",
+    "GraphError",
+    "HenclerError",
+    "HenclerWarning",
+    "MissingExtraError",
+    "ModelFileError",
+    "ParameterError",
+    "ResourceError",
+]
+
+
+class HenclerError(Exception):
+    """Base of every error that a user's input can cause.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, as a sentence without its full stop.
+    place : str, optional
+        Where: a file with its line, a column, a node, a parameter.
+    remedy : str, optional
+        What the user can do, as a sentence without its full stop.
+    """
+
+    def __init__(
+        self, problem: str, *, place: str | None = None, remedy: str | None = None
+    ) -> None:
+        self.problem = problem
+        self.place = place
+        self.remedy = remedy
+        text = f"{place}: {problem}" if place else problem
+        super().__init__(f"{text}. {remedy}." if remedy else f"{text}.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are pickled by their positional arguments; ours are keyword-only.
+        return (_rebuild, (type(self), self.problem, self.place, self.remedy))
+
+
+def _rebuild(
+    cls: type[HenclerError], problem: str, place: str | None, remedy: str | None
+) -> HenclerError:
+    return cls(problem, place=place, remedy=remedy)
+
+
+class GraphError(HenclerError, ValueError):
+    """The edges or the node ids are not those of a graph this library can cluster."""
+
+
+class AttributeDataError(HenclerError, ValueError):
+    """The node attributes cannot be used: NaN, infinite, of the wrong shape or type."""
+
+
+class ParameterError(HenclerError, ValueError):
+    """A parameter of an estimator or function is out of its range."""
+
+
+class FileFormatError(HenclerError, ValueError):
+    """A file is damaged or not of the format its name promises."""
+
+
+class DatasetError(HenclerError, LookupError):
+    """A benchmark graph is unknown, absent, or not the one it claims to be."""
+
+
+class ModelFileError(HenclerError, ValueError):
+    """A saved model is damaged, altered, or of a format this version cannot read."""
+
+
+class ResourceError(HenclerError, MemoryError):
+    """The work would not fit into the memory there is."""
+
+
+class MissingExtraError(HenclerError, ImportError):
+    """An optional package is needed for what was asked."""
+
+
+class HenclerWarning(UserWarning):
+    """Something was done that the user may want to know about."""
