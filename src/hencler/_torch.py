@@ -1,0 +1,61 @@
+"""The few things every torch method here needs: a device, a seed, a sparse matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ._errors import ParameterError
+
+__all__ = ["resolve_device", "seeded", "sparse_tensor"]
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """``"auto"`` is CUDA where there is a CUDA device, else the CPU."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except RuntimeError as error:
+        raise ParameterError(
+            f"device {device!r} is unknown", remedy="Use 'auto', 'cpu' or 'cuda'"
+        ) from error
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ParameterError(
+            "device 'cuda' was asked for, but torch sees no CUDA device",
+            remedy="Use device 'auto' or 'cpu'",
+        )
+    return resolved
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Torch's global generators start from `seed` inside, and are as before afterwards."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def sparse_tensor(
+    matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
+    """SciPy CSR matrix as a torch CSR tensor."""
+    matrix = matrix.tocsr()
+    return torch.sparse_csr_tensor(
+        _tensor(matrix.indptr.astype(np.int64)),
+        _tensor(matrix.indices.astype(np.int64)),
+        _tensor(matrix.data).to(dtype),
+        size=matrix.shape,
+        device=device,
+        check_invariants=False,
+    )
+
+
+def _tensor(array: NDArray[Any]) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array))
