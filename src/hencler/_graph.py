@@ -17,7 +17,8 @@ from ._optional import optional_import
 
 __all__ = ["Attributes", "Graph", "as_graph", "row_blocks"]
 
-Attributes: TypeAlias = "NDArray[Any] | sp.csr_array[Any]"
+Attributes: TypeAlias = Any
+"""Array, memory map or CSR matrix of shape (n, d)."""
 
 _BLOCK_ENTRIES = 1 << 24
 """Entries looked at in one go, so that memory-mapped attributes never load as a whole."""
@@ -499,7 +500,7 @@ def check_attributes(x: Any, n: int) -> Attributes:
     _check_finite(out)
     if values.dtype.kind != "f" and not isinstance(out, np.memmap):
         out = out.astype(np.float64)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _check_finite(x: Any) -> None:
