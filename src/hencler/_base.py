@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class GraphClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     ``labels_``. Labels of the graph are cut off before ``_fit`` sees it.
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {}  # noqa: RUF012  (scikit-learn's name)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     labels_: NDArray[np.int64]
     n_clusters: Any
     random_state: Any

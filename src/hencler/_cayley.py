@@ -1,0 +1,83 @@
+"""The optimiser of the released model: Adam on the Stiefel manifold by Cayley transforms.
+
+Li, Fuxin & Todorovic, Efficient Riemannian optimization on the Stiefel manifold via the Cayley
+transform, ICLR 2020; without first-moment averaging, as the released code of HeNCler runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+__all__ = ["CayleyAdam"]
+
+_BETA2 = 0.99
+_EPSILON = 1e-8
+_FIXED_POINT_STEPS = 5
+_RETRACTION_PERIOD = 101
+
+
+class CayleyAdam(Optimizer):
+    r"""Keeps the rows of P (p, n), p <= n, orthonormal.
+
+    With X = P', gradient G and v the running mean of its squared norm,
+
+    .. math:: \hat W = G'X' - \tfrac12 X(X'G'X'), \quad
+              W = (\hat W - \hat W') / \sqrt{\hat v + \epsilon}, \quad
+              Y = (I + \tfrac\alpha2 W)^{-1}(I - \tfrac\alpha2 W) X,
+
+    the Cayley transform being computed by five fixed-point steps, and
+    alpha = min(1 / ||W||_1, learning rate). Once in 101 steps on average X is made exactly
+    orthonormal by a QR decomposition.
+
+    Parameters
+    ----------
+    params : parameters of shape (p, n)
+        Where p > n there is no such manifold, and plain gradient steps are taken.
+    lr : learning rate
+    seed : of the draw that decides on the QR decomposition in each step
+    """
+
+    def __init__(self, params: Any, lr: float = 0.01, seed: int = 0) -> None:
+        super().__init__(params, {"lr": lr})
+        self.seed = seed
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        assert closure is None
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if p.shape[0] > p.shape[1]:
+                    p.add_(p.grad, alpha=-group["lr"])
+                else:
+                    self._step_one(p, p.grad, group["lr"])
+
+    def _step_one(self, p: Tensor, gradient: Tensor, lr: float) -> None:
+        state = self.state[p]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.int64)
+            state["v"] = torch.zeros((), device=p.device)
+        state["step"] += 1
+        t = int(state["step"])
+        x = (p / (p.norm(dim=1, keepdim=True) + _EPSILON)).T
+        # Drawn from the step number, so that a resumed run draws the same.
+        draw = torch.Generator().manual_seed((self.seed * 1_000_003 + t) % (1 << 63))
+        if int(torch.randint(_RETRACTION_PERIOD, (), generator=draw)) == 0:
+            q, r = torch.linalg.qr(x)
+            x = q * torch.sign(torch.diagonal(r))
+        m = gradient.T
+        state["v"] = _BETA2 * state["v"] + (1 - _BETA2) * gradient.square().sum()
+        v_hat = state["v"] / (1 - _BETA2**t)
+        w_hat = m @ x.T - 0.5 * x @ (x.T @ m @ x.T)
+        w = (w_hat - w_hat.T) / torch.sqrt(v_hat + _EPSILON)
+        alpha = torch.clamp(1 / (w.abs().sum(0).max() + _EPSILON), max=lr)
+        y = x - alpha * m
+        for _ in range(_FIXED_POINT_STEPS):
+            y = x - 0.5 * alpha * (w @ (x + y))
+        p.copy_(y.T)

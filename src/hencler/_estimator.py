@@ -1,0 +1,311 @@
+"""HeNCler, the scikit-learn face of it all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import __version__
+from ._assign import KMeansAssigner
+from ._base import Callback, Epoch, GraphClusterer
+from ._errors import GraphError, ModelFileError
+from ._graph import Graph, as_graph
+from ._network import NetworkModel
+from ._persistence import CheckpointFile, read_model, write_model
+from ._torch import resolve_device
+from ._training import TrainingSettings
+
+__all__ = ["HeNCler"]
+
+
+class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
+    """Cluster the nodes of a graph by a learned asymmetric similarity."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "preset": [StrOptions({"default", "paper", "released"})],
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "shared_map": ["boolean"],
+        "losses": [StrOptions({"all", "reconstruction", "wksvd"})],
+        "epochs": [Interval(Integral, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [None, Interval(Integral, 1, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "device": [str, torch.device],
+        "callback": [None, callable],
+        "checkpoint": [None, str, Path],
+        "resume": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        preset: str = "default",
+        n_components: int | None = None,
+        shared_map: bool = False,
+        losses: str = "all",
+        epochs: int = 300,
+        learning_rate: float = 0.01,
+        batch_size: int | None = None,
+        n_init: int = 10,
+        device: str | torch.device = "auto",
+        callback: Callback | None = None,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.preset = preset
+        self.n_components = n_components
+        self.shared_map = shared_map
+        self.losses = losses
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_init = n_init
+        self.device = device
+        self.callback = callback
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.random_state = random_state
+
+    # --- fitting ---------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, *, edges: Any = None) -> Self:
+        """Cluster the nodes of a graph.
+
+        Parameters
+        ----------
+        X : Graph, PyG ``Data``, networkx graph, or attributes of shape (n, d)
+        y : ignored; labels are for evaluation after the fact
+        edges : matrix (n, n) or integer array (2, E), beside attributes only
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        graph = self._as_graph(X, edges, reset=True)
+        self._check_n_clusters(graph.n_nodes)
+        if graph.x is None and graph.adjacency.nnz == 0:
+            raise GraphError(
+                "the graph has neither edges nor attributes, so nothing tells its nodes apart",
+                remedy="Give edges, attributes, or both",
+            )
+        self._fit(graph)
+        return self
+
+    def _fit(self, graph: Graph) -> None:
+        seed = self._seed()
+        device = resolve_device(self.device)
+        k = int(self.n_clusters)
+        settings = TrainingSettings(self.epochs, self.learning_rate, self.batch_size, seed)
+        checkpoint = self._checkpoint_file(_fingerprint(graph, self.settings()))
+
+        def clusters(embedding: NDArray[Any]) -> NDArray[np.int64]:
+            return KMeansAssigner().fit(embedding, k, self.n_init, seed).predict(embedding)
+
+        def on_epoch(epoch: int, losses: dict[str, float], embedding: Any) -> None:
+            if self.callback is not None:
+                self.callback(Epoch(epoch, self.epochs, losses, lambda: clusters(embedding())))
+
+        self._model = NetworkModel(ENCODING_LENGTH, device).fit(
+            graph,
+            settings,
+            on_epoch=on_epoch,
+            checkpoint=checkpoint,
+            n_components=self.n_components or 2 * k,
+            variant="released" if self.preset == "released" else "paper",
+            shared_map=self.shared_map,
+            losses=self.losses,
+        )
+        self.history_ = self._model.history
+        self.e_, self.r_ = self._model.embed(graph)
+        self.singular_values_ = self._model.singular_values
+        embedding = self._joint(self.e_, self.r_)
+        self._assigner = KMeansAssigner().fit(embedding, k, self.n_init, seed)
+        self.labels_ = self._assigner.predict(embedding)
+        self._graph = graph
+
+    def _checkpoint_file(self, fingerprint: str) -> CheckpointFile | None:
+        if self.checkpoint is None:
+            return None
+        return CheckpointFile(self.checkpoint, fingerprint, resume=self.resume)
+
+    def discard_checkpoint(self) -> None:
+        """Delete the checkpoint of the training; to be called once the result is safe."""
+        checkpoint = self._checkpoint_file("")
+        if checkpoint is not None:
+            checkpoint.remove()
+
+    def _as_graph(self, X: Any, edges: Any, *, reset: bool) -> Graph:
+        """A graph without labels, checked against the one the model was fitted on."""
+        if not (isinstance(X, Graph) or hasattr(X, "edge_index") or hasattr(X, "adj")):
+            kind = [np.float64, np.float32]
+            X = validate_data(self, X, accept_sparse="csr", dtype=kind, reset=reset)
+        graph = as_graph(X, edges).without_labels()
+        if reset:
+            self.n_features_in_ = graph.n_attributes
+        elif graph.n_attributes != self.n_features_in_:
+            raise GraphError(
+                f"the graph has {graph.n_attributes} attributes, the model was fitted with "
+                f"{self.n_features_in_}",
+                remedy="Use the same attribute columns in the same order",
+            )
+        return graph
+
+    # --- using the fitted model ------------------------------------------------------------
+
+    def predict(self, X: Any, *, edges: Any = None) -> NDArray[np.int64]:
+        """Clusters of the nodes of a graph, new or old, shape (n,)."""
+        return self._assigner_of().predict(self.transform(X, edges=edges))
+
+    def transform(self, X: Any, *, edges: Any = None) -> NDArray[Any]:
+        """Embedding [e | r] of the nodes of a graph, shape (n, 2 s)."""
+        check_is_fitted(self)
+        return self._joint(*self._model.embed(self._as_graph(X, edges, reset=False)))
+
+    def fit_transform(self, X: Any, y: Any = None, *, edges: Any = None) -> NDArray[Any]:
+        """Fit, then the embedding [e | r] of the fitted nodes."""
+        self.fit(X, edges=edges)
+        return self._joint(self.e_, self.r_)
+
+    def similarity(self, rows: Any = None, cols: Any = None, *, graph: Any = None) -> NDArray[Any]:
+        """Block of the learned asymmetric similarity S = Phi Psi'.
+
+        Parameters
+        ----------
+        rows, cols : positions of nodes, by default all
+        graph : needed after :meth:`load`; by default the graph the model was fitted on
+
+        Returns
+        -------
+        array of shape (len(rows), len(cols))
+        """
+        check_is_fitted(self)
+        if graph is None:
+            graph = getattr(self, "_graph", None)
+            if graph is None:
+                raise GraphError("a loaded model does not hold its graph", remedy="Pass graph=...")
+        phi, psi = self._features(self._as_graph(graph, None, reset=False))
+        phi = phi if rows is None else phi[rows]
+        psi = psi if cols is None else psi[cols]
+        block = phi @ psi.T
+        return block.toarray() if hasattr(block, "toarray") else block
+
+    def _features(self, graph: Graph) -> tuple[Any, Any]:
+        # The heat maps of a report ask for many blocks of one graph.
+        held: tuple[Graph, Any, Any] | None = getattr(self, "_held_features", None)
+        if held is None or held[0].adjacency is not graph.adjacency:
+            held = (graph, *self._model.features(graph))
+            self._held_features = held
+        return held[1], held[2]
+
+    @staticmethod
+    def _joint(e: NDArray[Any], r: NDArray[Any]) -> NDArray[Any]:
+        return np.concatenate([e, r], axis=1)
+
+    def _assigner_of(self) -> KMeansAssigner:
+        check_is_fitted(self)
+        return self._assigner
+
+    # --- saving ------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder, as safetensors and JSON."""
+        check_is_fitted(self)
+        header, arrays = self._model.state()
+        tensors = {f"model.{k}": v for k, v in arrays.items()}
+        tensors |= {f"assigner.{k}": v for k, v in self._assigner.state().items()}
+        for name in _FITTED:
+            tensors[f"fitted.{name}"] = np.asarray(getattr(self, name))
+        write_model(
+            folder,
+            {
+                "estimator": "HeNCler",
+                "hencler": __version__,
+                "parameters": self.settings(),
+                "n_features_in": int(self.n_features_in_),
+                "history": self.history_,
+                "model": header,
+            },
+            tensors,
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "auto") -> Self:
+        """Read a model that :meth:`save` wrote, on whatever device there is."""
+        header, tensors = read_model(folder)
+        try:
+            if header["estimator"] != "HeNCler":
+                raise ValueError(f"it is a {header['estimator']}")
+            self = cls(**header["parameters"], device=device)
+            parts: dict[str, dict[str, NDArray[Any]]] = {}
+            for name, value in tensors.items():
+                part, _, key = name.partition(".")
+                parts.setdefault(part, {})[key] = value
+            self._model = NetworkModel.from_state(
+                header["model"], parts["model"], resolve_device(device)
+            )
+            self._assigner = KMeansAssigner.from_state(parts["assigner"])
+            for name in _FITTED:
+                setattr(self, name, parts["fitted"][name])
+            self.history_ = header["history"]
+            self.n_features_in_ = int(header["n_features_in"])
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise ModelFileError(
+                f"the model is not complete or not consistent ({error})",
+                place=str(folder),
+                remedy="Save the model again",
+            ) from error
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """Parameters that decide on the result, in a form JSON can hold."""
+        skip = {"callback", "checkpoint", "resume", "device"}
+        settings = {k: v for k, v in self.get_params().items() if k not in skip}
+        seed = settings["random_state"]
+        settings["random_state"] = int(seed) if isinstance(seed, Integral) else None
+        return {k: v.item() if isinstance(v, np.generic) else v for k, v in settings.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if k != "_held_features"}
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+ENCODING_LENGTH = 3
+"""Steps of the positional encoding, as in the released code; the paper does not say."""
+
+_FITTED = ("labels_", "e_", "r_", "singular_values_")
+
+
+def _fingerprint(graph: Graph, settings: dict[str, Any]) -> str:
+    """Digest of the graph and the settings, so that a checkpoint is not continued elsewhere."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    parts = [graph.adjacency.indptr, graph.adjacency.indices, graph.adjacency.data]
+    if graph.x is not None:
+        sparse = hasattr(graph.x, "indptr")
+        parts += [graph.x.indptr, graph.x.indices, graph.x.data] if sparse else [graph.x]
+    for part in parts:
+        digest.update(str((part.shape, part.dtype)).encode())
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()

@@ -1,0 +1,168 @@
+"""Models and checkpoints on disk: safetensors and JSON, written whole or not at all.
+
+A model folder holds ``model.json`` (format, parameters, the SHA-256 of the tensors) and
+``tensors-*.safetensors``. Reading them executes nothing. A file is written under a temporary
+name and renamed; the JSON names the tensors' checksum, so that a pair of files from two
+different saves is recognised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ._errors import ModelFileError
+from .io import atomic_write
+
+__all__ = ["CheckpointFile", "read_model", "write_model"]
+
+FORMAT = 1
+"""Raised when a change makes older versions of the package unable to read a model."""
+
+_HEADER = "model.json"
+
+
+def write_model(
+    folder: str | Path, header: dict[str, Any], tensors: dict[str, NDArray[Any]]
+) -> None:
+    """Write a model folder; one that is there already is replaced only by a complete one."""
+    from safetensors.numpy import save
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    blob = save({k: np.ascontiguousarray(v) for k, v in tensors.items()})
+    digest = hashlib.sha256(blob).hexdigest()
+    # A new name for each content: the old header keeps pointing at the old tensors until the
+    # new header replaces it, so that a crash in between loses nothing.
+    name = f"tensors-{digest[:16]}.safetensors"
+    with atomic_write(folder / name, mode="wb") as file:
+        file.write(blob)
+    text = json.dumps({"format": FORMAT, **header, "tensors": {"file": name, "sha256": digest}})
+    with atomic_write(folder / _HEADER, mode="w") as file:
+        file.write(text)
+    for old in folder.glob("tensors-*.safetensors"):
+        if old.name != name:
+            old.unlink(missing_ok=True)
+
+
+def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and tensors of a model folder, or a ModelFileError that says what is wrong."""
+    folder = Path(folder)
+    path = folder / _HEADER
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelFileError(
+            "there is no model here", place=str(path), remedy="Name the folder of a saved model"
+        ) from error
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ModelFileError(
+            f"the header cannot be read ({error})", place=str(path), remedy="Save the model again"
+        ) from error
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise ModelFileError(
+            "this is not the header of a hencler model", place=str(path), remedy="Save it again"
+        )
+    if header["format"] > FORMAT:
+        raise ModelFileError(
+            f"the model has format {header['format']}, this version reads up to {FORMAT}",
+            place=str(path),
+            remedy="Install a newer version of hencler",
+        )
+    entry = header.get("tensors")
+    name = entry.get("file") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(name, str) or Path(name).name != name:
+        raise ModelFileError(
+            "the header names no tensor file", place=str(path), remedy="Save the model again"
+        )
+    return header, _read_tensors(folder / name, str(entry.get("sha256")))
+
+
+def _read_tensors(path: Path, digest: str) -> dict[str, NDArray[Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        blob = path.read_bytes()
+    except OSError as error:
+        raise ModelFileError(
+            f"the tensors cannot be read ({error.strerror})",
+            place=str(path),
+            remedy="Copy the whole model folder",
+        ) from error
+    if hashlib.sha256(blob).hexdigest() != digest:
+        raise ModelFileError(
+            "the tensors are damaged or from another model: their checksum differs",
+            place=str(path),
+            remedy="Copy the whole model folder again, or save the model again",
+        )
+    try:
+        return load(blob)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ModelFileError(
+            f"the tensors cannot be read ({error})", place=str(path), remedy="Save it again"
+        ) from error
+
+
+class CheckpointFile:
+    """State of an unfinished training in one folder.
+
+    Parameters
+    ----------
+    folder : where the checkpoint lies
+    fingerprint : what the training depends on; another one's checkpoint is refused
+    resume : whether to take up what is there
+    seconds : least time between two checkpoints
+    """
+
+    def __init__(
+        self, folder: str | Path, fingerprint: str, *, resume: bool, seconds: float = 30.0
+    ) -> None:
+        self.folder = Path(folder)
+        self.fingerprint = fingerprint
+        self.resume = resume
+        self.seconds = seconds
+        self._last = time.monotonic()
+
+    def load(self) -> tuple[int, dict[str, Tensor], list[dict[str, float]]] | None:
+        """Epochs done, tensors and history, or None where there is nothing to take up."""
+        if not self.resume or not (self.folder / _HEADER).exists():
+            return None
+        header, arrays = read_model(self.folder)
+        if header.get("fingerprint") != self.fingerprint:
+            raise ModelFileError(
+                "the checkpoint belongs to other data or other settings",
+                place=str(self.folder),
+                remedy="Use the same graph and options, or start anew without --resume",
+            )
+        tensors = {k: torch.from_numpy(v) for k, v in arrays.items()}
+        return int(header["epoch"]), tensors, header["history"]
+
+    def save(
+        self,
+        epoch: int,
+        tensors: Callable[[], dict[str, Tensor]],
+        history: list[dict[str, float]],
+    ) -> None:
+        """Write a checkpoint if the last one is old enough."""
+        if time.monotonic() - self._last < self.seconds:
+            return
+        header = {"fingerprint": self.fingerprint, "epoch": epoch, "history": history}
+        write_model(self.folder, header, {k: v.cpu().numpy() for k, v in tensors().items()})
+        self._last = time.monotonic()
+
+    def remove(self) -> None:
+        """Delete the checkpoint once the result is safe."""
+        for path in [self.folder / _HEADER, *self.folder.glob("tensors-*.safetensors")]:
+            path.unlink(missing_ok=True)
+        if self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()

@@ -1,0 +1,135 @@
+"""A run: fit a graph and leave a folder with everything about it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._errors import FileFormatError, HenclerError
+from ._estimator import HeNCler
+from ._graph import Graph
+from .datasets import load_dataset
+from .io import align_labels, atomic_write, read_graph, read_labels, write_labels, write_npz
+from .metrics import evaluate
+
+__all__ = ["open_graph", "read_run", "truth_labels", "write_run"]
+
+DATASET_PREFIX = "dataset:"
+
+
+def open_graph(
+    source: str,
+    features: Path | None = None,
+    label: str | None = None,
+    directed: bool | None = None,
+) -> Graph:
+    """Graph from ``dataset:NAME`` or a file."""
+    if source.startswith(DATASET_PREFIX):
+        graph = load_dataset(source.removeprefix(DATASET_PREFIX))
+        return graph if directed is not False else graph.to_undirected()
+    return read_graph(source, features=features, label=label, directed=directed)
+
+
+def truth_labels(graph: Graph, truth: str | None) -> np.ndarray[Any, Any] | None:
+    """Classes to compare with: a table, ``dataset`` for those of the graph, or none."""
+    if truth is None:
+        return None
+    if truth == "dataset":
+        if graph.y is None:
+            raise HenclerError(
+                "the graph has no classes of its own",
+                place="--truth dataset",
+                remedy="Name a table with the columns node and class",
+            )
+        return graph.y
+    return align_labels(graph.ids, read_labels(truth))
+
+
+def write_run(
+    folder: Path,
+    graph: Graph,
+    model: HeNCler,
+    *,
+    seconds: float,
+    source: str,
+    truth: np.ndarray[Any, Any] | None = None,
+    warnings: list[str] | None = None,
+) -> dict[str, Any]:
+    """Write all files of a run and return its summary.
+
+    ``labels.csv`` (node,cluster), ``embeddings.npz`` (e, r, singular_values), ``model/``,
+    ``history.jsonl``, ``graph.npz`` (for the report), ``metrics.json`` (with truth) and
+    ``run.json`` (what was run, on what).
+    """
+    _make_folder(folder)
+    write_labels(folder / "labels.csv", graph.ids, model.labels_)
+    with atomic_write(folder / "embeddings.npz", mode="wb") as file:
+        np.savez(file, e=model.e_, r=model.r_, singular_values=model.singular_values_)
+    model.save(folder / "model")
+    with atomic_write(folder / "history.jsonl", mode="w") as file:
+        file.writelines(json.dumps(record) + "\n" for record in model.history_)
+    write_npz(graph.without_labels(), folder / "graph.npz")
+    metrics = None
+    if truth is not None:
+        metrics = evaluate(model.labels_, truth)
+        _write_json(folder / "metrics.json", metrics)
+        write_labels(folder / "truth.csv", graph.ids, truth)
+    sizes = np.bincount(model.labels_, minlength=int(model.labels_.max()) + 1)
+    summary = {
+        "graph": source,
+        "nodes": graph.n_nodes,
+        "edges": graph.n_edges,
+        "directed": graph.directed,
+        "attributes": graph.n_attributes,
+        "settings": model.settings(),
+        "seconds": round(seconds, 3),
+        "cluster_sizes": sizes.tolist(),
+        "warnings": warnings or [],
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **({"metrics": metrics} if metrics is not None else {}),
+    }
+    _write_json(folder / "run.json", summary)
+    return summary
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """The summary of a run folder."""
+    path = folder / "run.json"
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FileFormatError(
+            "there is no run here",
+            place=str(folder),
+            remedy="Name a folder that 'hencler fit --out' wrote",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise FileFormatError(
+            f"the summary cannot be read ({error})", place=str(path), remedy="Run fit again"
+        ) from error
+    if not isinstance(summary, dict):
+        raise FileFormatError(
+            "this is not the summary of a run", place=str(path), remedy="Run fit again"
+        )
+    return summary
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileFormatError(
+            f"the folder cannot be made ({error.strerror})",
+            place=str(folder),
+            remedy="Choose another one with --out",
+        ) from error
+
+
+def _write_json(path: Path, payload: dict[str, Any]) -> None:
+    with atomic_write(path, mode="w") as file:
+        json.dump(payload, file, indent=1)
+        file.write("\n")

@@ -1,0 +1,314 @@
+"""Training of the network: epochs, batches, optimisers, interruption, final statistics."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ._cayley import CayleyAdam
+from ._graph import row_blocks
+from ._model import Batch, FeatureRows, HeNClerNet, Statistics
+from ._sampling import PairSampler
+from ._torch import sparse_tensor
+
+__all__ = ["Checkpoint", "NodeInputs", "TrainingSettings", "embed", "final_statistics", "train"]
+
+PAIRS_PER_NODE = 2
+"""Edges, and as many non-edges, drawn per node and epoch."""
+
+_MOMENTUM = 0.1
+"""Share of a minibatch in the running estimates of the sums over all nodes."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    epochs: int = 300
+    learning_rate: float = 0.01
+    batch_size: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class NodeInputs:
+    """Inputs of all nodes, on the host: attributes (CSR or array, maybe memory-mapped) and
+    the positional encoding, n rows each."""
+
+    sparse: Any | None
+    dense: NDArray[Any] | None
+    encoding: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.encoding)
+
+    @property
+    def width(self) -> int:
+        parts = (self.sparse, self.dense, self.encoding)
+        return sum(int(part.shape[1]) for part in parts if part is not None)
+
+    def rows(self, index: Any, device: torch.device) -> FeatureRows:
+        """Inputs of the nodes in `index` (a slice or positions) on `device`, in float32."""
+        parts = [p[index] for p in (self.dense, self.encoding) if p is not None]
+        dense = torch.from_numpy(np.hstack(parts).astype(np.float32)).to(device)
+        if self.sparse is None:
+            return FeatureRows(dense)
+        part = self.sparse[index]
+        return FeatureRows(
+            dense, sparse_tensor(part, device), sparse_tensor(part.T.tocsr(), device)
+        )
+
+
+class Checkpoint(Protocol):
+    """Where the state of an unfinished training is kept."""
+
+    def load(self) -> tuple[int, dict[str, Tensor], list[dict[str, float]]] | None: ...
+
+    def save(
+        self,
+        epoch: int,
+        tensors: Callable[[], dict[str, Tensor]],
+        history: list[dict[str, float]],
+    ) -> None: ...
+
+
+OnEpoch = Callable[[int, dict[str, float], Callable[[], NDArray[Any]]], None]
+
+
+def train(
+    net: HeNClerNet,
+    inputs: NodeInputs,
+    adjacency: Any,
+    settings: TrainingSettings,
+    device: torch.device,
+    *,
+    on_epoch: OnEpoch | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> list[dict[str, float]]:
+    """Train `net` in place and return the losses of every epoch.
+
+    Every random draw of an epoch comes from a generator seeded with (seed, epoch), so that a
+    run continued from a checkpoint is the run that was never interrupted. Ctrl-C ends the
+    training after the current epoch.
+    """
+    net.to(device).train()
+    sampler = PairSampler(adjacency, device)
+    optimisers = _optimisers(net, settings)
+    history: list[dict[str, float]] = []
+    first = 1
+    if checkpoint is not None and (saved := checkpoint.load()) is not None:
+        done, tensors, history = saved
+        _restore(net, optimisers, tensors)
+        first = done + 1
+
+    n = len(inputs)
+    full = settings.batch_size is None or settings.batch_size >= n
+    whole = inputs.rows(slice(None), device) if full else None
+    with _interruptible() as interrupted:
+        for epoch in range(first, settings.epochs + 1):
+            generator = _generator(settings.seed, epoch, device)
+            if whole is not None:
+                pairs = sampler.draw(PAIRS_PER_NODE * n, generator)
+                losses, embedding = _step(net, Batch(whole, *pairs, n), optimisers)
+            else:
+                losses, embedding = _minibatch_epoch(
+                    net, inputs, sampler, settings, optimisers, generator, device
+                )
+            record = {"epoch": float(epoch), **{k: float(v) for k, v in losses.items()}}
+            history.append(record)
+            if on_epoch is not None:
+                on_epoch(epoch, record, embedding)
+            if checkpoint is not None:
+                checkpoint.save(epoch, lambda: _state(net, optimisers), history)
+            if interrupted():
+                break
+    return history
+
+
+def _step(
+    net: HeNClerNet, batch: Batch, optimisers: list[torch.optim.Optimizer]
+) -> tuple[dict[str, Tensor], Callable[[], NDArray[Any]]]:
+    output = net(batch)
+    loss = torch.stack(list(output.losses.values())).sum()
+    for optimiser in optimisers:
+        optimiser.zero_grad()
+    loss.backward()
+    for optimiser in optimisers:
+        optimiser.step()
+    # The embedding of the forward pass, before the update, is what the released code scores.
+    both = torch.cat([output.e, output.r], 1).detach()
+    losses = {"loss": loss.detach(), **{k: v.detach() for k, v in output.losses.items()}}
+    return losses, lambda: both.cpu().numpy()
+
+
+def _minibatch_epoch(
+    net: HeNClerNet,
+    inputs: NodeInputs,
+    sampler: PairSampler,
+    settings: TrainingSettings,
+    optimisers: list[torch.optim.Optimizer],
+    generator: torch.Generator,
+    device: torch.device,
+) -> tuple[dict[str, Tensor], Callable[[], NDArray[Any]]]:
+    n, size = len(inputs), settings.batch_size
+    assert size is not None
+    order = torch.randperm(n, generator=generator, device=device).cpu().numpy()
+    totals: dict[str, Tensor] = {}
+    running: Statistics | None = net.running_statistics()
+    for start in range(0, n, size):
+        chosen = np.sort(order[start : start + size])
+        pairs, is_edge, weight = sampler.draw(PAIRS_PER_NODE * len(chosen), generator)
+        source, target = pairs.cpu().numpy()
+        arange = torch.arange(len(source), device=device)
+        batch = Batch(
+            inputs.rows(chosen, device),
+            torch.stack([arange, arange]),
+            is_edge,
+            weight,
+            n,
+            sources=inputs.rows(source, device),
+            targets=inputs.rows(target, device),
+            statistics=running,
+            momentum=_MOMENTUM,
+        )
+        output = net(batch)
+        loss = torch.stack(list(output.losses.values())).sum()
+        for optimiser in optimisers:
+            optimiser.zero_grad()
+        loss.backward()
+        for optimiser in optimisers:
+            optimiser.step()
+        running = Statistics(*(value.detach() for value in output.statistics))
+        share = len(chosen) / n
+        for name, value in {"loss": loss, **output.losses}.items():
+            totals[name] = totals.get(name, torch.zeros((), device=device)) + share * value.detach()
+    assert running is not None
+    net.keep_running_statistics(running)
+
+    def embedding() -> NDArray[Any]:
+        training = net.training
+        e, r = embed(net, inputs, final_statistics(net, inputs, device), device)
+        net.train(training)
+        return np.concatenate([e, r], 1)
+
+    return totals, embedding
+
+
+# --- after training --------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def final_statistics(net: HeNClerNet, inputs: NodeInputs, device: torch.device) -> Statistics:
+    """Batch norm, degree sums and weighted means over all nodes, for the weights as they are.
+
+    With them one node's embedding no longer depends on which others it is computed with, so
+    that `predict` on the training graph gives the training's clusters.
+    """
+    n = len(inputs)
+    net.to(device).train()
+    for module in net.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.reset_running_stats()
+            module.momentum = None  # plain average over the blocks
+    blocks = list(row_blocks(n, inputs.width + net.config.hidden))
+    for rows in blocks:
+        net.maps(inputs.rows(rows, device))
+    net.eval()
+    sums = [torch.zeros(net.config.n_features, device=device, dtype=torch.float64)] * 2
+    for rows in blocks:
+        features = net.maps(inputs.rows(rows, device))
+        sums = [total + f.double().sum(0) for total, f in zip(sums, features)]
+    mean_phi, mean_psi = ((total / n).float() for total in sums)
+    weighted = [torch.zeros_like(sums[0])] * 2
+    masses = [torch.zeros((), device=device, dtype=torch.float64)] * 2
+    for rows in blocks:
+        phi, psi = net.maps(inputs.rows(rows, device))
+        weights = net.weights(phi, psi, mean_phi, mean_psi, n)
+        for side, (f, w) in enumerate(zip((phi, psi), weights)):
+            weighted[side] = weighted[side] + w.double() @ f.double()
+            masses[side] = masses[side] + w.double().sum()
+    at_phi, at_psi = ((total / mass).float() for total, mass in zip(weighted, masses))
+    return Statistics(mean_phi, mean_psi, at_phi, at_psi)
+
+
+@torch.no_grad()
+def embed(
+    net: HeNClerNet, inputs: NodeInputs, statistics: Statistics, device: torch.device
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """e and r of all nodes, shape (n, s) each."""
+    net.to(device).eval()
+    u, v = net.projections
+    parts = []
+    for rows in row_blocks(len(inputs), inputs.width + net.config.hidden):
+        phi, psi = net.maps(inputs.rows(rows, device))
+        e, r = (phi - statistics.centre_phi) @ u, (psi - statistics.centre_psi) @ v
+        parts.append((e.cpu().numpy(), r.cpu().numpy()))
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+# --- optimisers and their state --------------------------------------------------------------
+
+
+def _optimisers(net: HeNClerNet, settings: TrainingSettings) -> list[torch.optim.Optimizer]:
+    stiefel = getattr(net, "stiefel", None)
+    rest = [p for p in net.parameters() if p is not stiefel]
+    optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(rest, lr=settings.learning_rate)]
+    if stiefel is not None:
+        optimisers.append(CayleyAdam([stiefel], lr=settings.learning_rate, seed=settings.seed))
+    return optimisers
+
+
+def _generator(seed: int, epoch: int, device: torch.device) -> torch.Generator:
+    mixed = int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0])
+    return torch.Generator(device=device).manual_seed(mixed % (1 << 63))
+
+
+def _state(net: HeNClerNet, optimisers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
+    """All tensors a continued training needs, by name."""
+    tensors = {f"net.{k}": v.detach().clone() for k, v in net.state_dict().items()}
+    for i, optimiser in enumerate(optimisers):
+        for j, state in optimiser.state_dict()["state"].items():
+            for key, value in state.items():
+                tensors[f"optimiser.{i}.{j}.{key}"] = torch.as_tensor(value).clone()
+    return tensors
+
+
+def _restore(
+    net: HeNClerNet, optimisers: list[torch.optim.Optimizer], tensors: dict[str, Tensor]
+) -> None:
+    net.load_state_dict({k[4:]: v for k, v in tensors.items() if k.startswith("net.")})
+    for i, optimiser in enumerate(optimisers):
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            kind, *rest = name.split(".")
+            if kind == "optimiser" and int(rest[0]) == i:
+                state.setdefault(int(rest[1]), {})[rest[2]] = value
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C only sets a flag; the second one interrupts as usual."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    pressed = False
+
+    def handler(signum: int, frame: Any) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    previous = signal.signal(signal.SIGINT, handler)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,445 @@
+"""The command line: every command is a thin layer over the library."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings as warnings_module
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ._errors import HenclerError
+
+app = typer.Typer(
+    name="hencler",
+    help="Cluster the nodes of a graph when linked nodes tend to be different.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+bench_app = typer.Typer(help="Produce the published numbers.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+
+out = Console()
+err = Console(stderr=True)
+
+GraphArgument = Annotated[
+    str,
+    typer.Argument(
+        help="dataset:NAME, or a file: .csv, .tsv or .parquet (edges), .graphml, .gml, .mtx, .npz",
+        show_default=False,
+    ),
+]
+FeaturesOption = Annotated[
+    Path | None, typer.Option(help="Table of node attributes, first column the node's id.")
+]
+LabelOption = Annotated[
+    str | None, typer.Option(help="Column of the table that holds classes; never clustered by.")
+]
+DirectedOption = Annotated[
+    bool | None,
+    typer.Option("--directed/--undirected", help="Default: undirected if every edge has its twin."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def main() -> None:
+    """Entry point: a user's mistake is one line on standard error and exit status 2."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except HenclerError as error:
+        _fail(str(error))
+    except typer.Exit as error:
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        err.print("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except MemoryError as error:
+        _fail(f"out of memory ({error}). Use a smaller --batch-size or a machine with more")
+    except OSError as error:
+        _fail(f"{error.filename or 'the system'}: {error.strerror or error}.")
+    except Exception as error:
+        # The parser's own errors know how to say themselves; anything else is our mistake.
+        if not hasattr(error, "format_message"):
+            raise
+        _fail(f"{error.format_message()} Try 'hencler --help'.")
+
+
+def _fail(message: str) -> None:
+    err.print(f"[bold red]error:[/] {_escape(message)}", soft_wrap=True, highlight=False)
+    sys.exit(2)
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(" ".join(text.split()))
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        from . import __version__
+
+        out.print(f"hencler {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the run.")] = Path(
+        "hencler-demo"
+    ),
+    seed: Annotated[int, typer.Option(help="Seed of the graph and the fits.")] = 0,
+) -> None:
+    """Cluster an embedded graph and compare with simpler methods.
+
+    The graph's clusters link to other clusters. Attributes alone cannot tell all of them
+    apart, nor can the links without their direction.
+    """
+    from ._demo import run_demo
+
+    table = Table("method", "NMI", "ARI", "seconds")
+    with _progress(quiet=False) as progress:
+        rows, summary = run_demo(folder, seed, progress)
+    for row in rows:
+        table.add_row(
+            row["method"], f"{row['nmi']:.2f}", f"{row['ari']:.2f}", f"{row['seconds']:.1f}"
+        )
+    out.print(
+        f"{summary['nodes']} nodes, {summary['edges']} directed edges, "
+        f"{summary['attributes']} attributes, {len(summary['cluster_sizes'])} clusters"
+    )
+    out.print(table)
+    out.print(f"The run is in {folder}: labels.csv, embeddings.npz, model, report.html")
+
+
+@app.command()
+def fit(
+    graph: GraphArgument,
+    clusters: Annotated[int, typer.Option("--clusters", "-k", min=1, help="Number of clusters.")],
+    features: FeaturesOption = None,
+    label: LabelOption = None,
+    directed: DirectedOption = None,
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the run.")] = Path("hencler-run"),
+    preset: Annotated[str, typer.Option(help="default, paper or released.")] = "default",
+    epochs: Annotated[int | None, typer.Option(min=0, help="Epochs of training.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Nodes per step; default: all.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Same seed, same clusters.")] = 0,
+    truth: Annotated[
+        str | None,
+        typer.Option(
+            help="Table node,class to compare the finished clusters with, or 'dataset'.",
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Go on where an interrupted run stopped.")] = False,
+    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Cluster the nodes of a graph.
+
+    Examples:
+
+      hencler fit dataset:texas --clusters 5 --truth dataset
+
+      hencler fit edges.csv --features nodes.csv --clusters 4 --out run
+    """
+    from ._estimator import HeNCler
+    from ._run import open_graph, truth_labels, write_run
+
+    loaded = open_graph(graph, features, label, directed)
+    classes = truth_labels(loaded, truth)
+    if not (as_json or quiet):
+        err.print(repr(loaded), highlight=False)
+    options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+    with _progress(quiet or as_json) as progress, _collected() as notes:
+        model = HeNCler(
+            clusters,
+            preset=preset,
+            batch_size=batch_size,
+            device=device,
+            callback=progress,
+            checkpoint=folder / "checkpoint",
+            resume=resume,
+            random_state=seed,
+            **options,
+        )
+        start = time.perf_counter()
+        model.fit(loaded)
+        seconds = time.perf_counter() - start
+        summary = write_run(
+            folder, loaded, model, seconds=seconds, source=graph, truth=classes, warnings=notes
+        )
+        if report:
+            _write_report(folder, quiet or as_json)
+        model.discard_checkpoint()
+    if as_json:
+        print(json.dumps({**summary, "out": str(folder)}))
+    elif not quiet:
+        _show_summary(summary, folder)
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model, such as run/model.")],
+    graph: GraphArgument,
+    labels: Annotated[Path, typer.Option("--out", help="Table node,cluster to write.")],
+    features: FeaturesOption = None,
+    label: LabelOption = None,
+    directed: DirectedOption = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    quiet: QuietOption = False,
+) -> None:
+    """Cluster the nodes of a graph with a model fitted before.
+
+    Example: hencler predict run/model new_edges.csv --features new_nodes.csv --out labels.csv
+    """
+    from ._estimator import HeNCler
+    from ._run import open_graph
+    from .io import write_labels
+
+    estimator = HeNCler.load(model, device=device)
+    loaded = open_graph(graph, features, label, directed)
+    write_labels(labels, loaded.ids, estimator.predict(loaded))
+    if not quiet:
+        out.print(f"{loaded.n_nodes} nodes written to {labels}")
+
+
+@app.command()
+def evaluate(
+    labels: Annotated[Path, typer.Argument(help="Table node,cluster.")],
+    truth: Annotated[Path, typer.Argument(help="Table node,class.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Compare clusters with classes.
+
+    Example: hencler evaluate run/labels.csv classes.csv
+    """
+    from .io import align_labels, read_labels
+    from .metrics import evaluate as scores_of
+
+    ids, found = read_labels(labels)
+    scores = scores_of(found, align_labels(ids, read_labels(truth)))
+    if as_json:
+        print(json.dumps(scores))
+    else:
+        out.print(_score_table(scores))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
+) -> None:
+    """Write report.html of a run anew."""
+    _write_report(folder, quiet=False)
+    out.print(f"{folder / 'report.html'}")
+
+
+@app.command()
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="One data set; default: all.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the benchmark graphs, or load and check one."""
+    from dataclasses import asdict
+
+    from .datasets import DATASETS, load_dataset
+
+    if name is not None:
+        graph = load_dataset(name)
+        if as_json:
+            print(json.dumps(asdict(DATASETS[name])))
+        else:
+            out.print(repr(graph), highlight=False)
+        return
+    if as_json:
+        print(json.dumps([asdict(info) for info in DATASETS.values()]))
+        return
+    table = Table("name", "nodes", "edges", "attributes", "classes", "directed")
+    for info in DATASETS.values():
+        edges = info.n_links if info.directed else info.n_undirected
+        table.add_row(
+            info.name,
+            f"{info.n_nodes:,}",
+            f"{edges:,}",
+            f"{info.n_attributes:,}",
+            str(info.n_classes),
+            "yes" if info.directed else "no",
+        )
+    out.print(table)
+
+
+# --- benchmarks ------------------------------------------------------------------------------
+
+RESULTS = Path("benchmarks/results")
+
+
+@bench_app.command("paper")
+def bench_paper(
+    methods: Annotated[str | None, typer.Option(help="Names, with commas; default: all.")] = None,
+    datasets: Annotated[str | None, typer.Option(help="Names, with commas; default: all.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Seeds; default: 10, large 3.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    protocol: Annotated[str, typer.Option(help="both, honest or paper.")] = "both",
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 1,
+    reuse: Annotated[bool, typer.Option(help="Keep cells of earlier commits.")] = True,
+    store: Annotated[Path, typer.Option("--out", help="Where cells are kept.")] = RESULTS
+    / "paper.jsonl",
+    page: Annotated[Path | None, typer.Option(help="Markdown page to write.")] = None,
+) -> None:
+    """Regenerate the paper's tables under both protocols.
+
+    Example: hencler bench paper --datasets texas --methods kmeans,dmon,hencler --runs 2
+    """
+    from .bench.paper import run
+    from .bench.tables import render
+    from .io import atomic_write
+
+    names = _names(datasets)
+    cells = run(
+        store,
+        methods=_names(methods),
+        datasets=names,
+        runs=runs,
+        device=device,
+        protocol=protocol,
+        jobs=jobs,
+        reuse=reuse,
+        progress=_show_cell,
+    )
+    if page is not None:
+        with atomic_write(page, mode="w") as file:
+            file.write(render(cells))
+    _show_cells(cells, names, _names(methods))
+
+
+@bench_app.command("encodings")
+def bench_encodings(
+    store: Annotated[Path, typer.Option("--out", help="File to write.")] = RESULTS
+    / "encodings.json",
+    full: Annotated[bool, typer.Option(help="Also PyG on tolokers: minutes, 7 GB.")] = False,
+) -> None:
+    """Time and memory of the positional encoding, beside PyG's."""
+    from .bench.encodings import run
+
+    run(store, full=full)
+    out.print(str(store))
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _show_cell(done: int, total: int, left: float | None, line: str) -> None:
+    remaining = "" if left is None else f", {left / 60:.0f} min left"
+    err.print(f"[{done}/{total}{remaining}] {line}", highlight=False, markup=False)
+
+
+def _show_cells(cells: Any, datasets: list[str] | None, methods: list[str] | None) -> None:
+    from .bench.tables import summarise
+
+    table = Table(
+        "method", "data", "runs", "NMI, by labels", "NMI, honest", "ARI", "ACC", "seconds"
+    )
+    for (method, dataset), s in summarise(cells).items():
+        if (datasets and dataset not in datasets) or (methods and method not in methods):
+            continue
+        if s.status != "ok":
+            table.add_row(method, dataset, "0", s.status)
+            continue
+        best = "{:.2f} ± {:.2f}".format(*s.best["nmi"]) if s.best else ""
+        honest = ("{:.2f} ± {:.2f}".format(*s.honest[m]) for m in ("nmi", "ari", "acc"))
+        table.add_row(method, dataset, str(s.runs), best, *honest, f"{s.seconds:.1f}")
+    out.print(table)
+
+
+# --- shown to people -------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Any]:
+    """A callback that moves a bar on a terminal, and does nothing elsewhere."""
+    if quiet or not err.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+    )
+    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bar:
+        task = bar.add_task("training", total=None)
+
+        def move(epoch: Any) -> None:
+            bar.update(task, completed=epoch.number, total=epoch.total)
+
+        yield move
+
+
+@contextmanager
+def _collected() -> Iterator[list[str]]:
+    """Warnings of the library, as lines for the summary and on standard error."""
+    notes: list[str] = []
+    with warnings_module.catch_warnings(record=True) as caught:
+        warnings_module.simplefilter("always")
+        try:
+            yield notes
+        finally:
+            from ._errors import HenclerWarning
+
+            for warning in caught:
+                if issubclass(warning.category, HenclerWarning):
+                    notes.append(str(warning.message))
+                    err.print(f"[yellow]warning:[/] {_escape(str(warning.message))}")
+
+
+def _write_report(folder: Path, quiet: bool) -> None:
+    from ._run import read_run
+
+    read_run(folder)
+    try:
+        from .report import write_report
+    except ImportError:
+        if not quiet:
+            err.print("report.html was left out")
+        return
+    write_report(folder)
+
+
+def _show_summary(summary: dict[str, Any], folder: Path) -> None:
+    table = Table("cluster", "nodes")
+    for cluster, size in enumerate(summary["cluster_sizes"]):
+        table.add_row(str(cluster), f"{size:,}")
+    out.print(table)
+    if "metrics" in summary:
+        out.print(_score_table(summary["metrics"]))
+    out.print(f"{summary['seconds']:.1f} s; the run is in {folder}")
+
+
+def _score_table(scores: dict[str, Any]) -> Table:
+    table = Table("measure", "value")
+    for name, value in scores.items():
+        table.add_row(name, str(value) if isinstance(value, int) else f"{value:.4f}")
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
+
+from hencler import Graph
+from hencler._errors import GraphError
+from hencler._links import LinkColumns, known_links, leading_svd
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array, aslinearoperator])
+@pytest.mark.parametrize("shape", [(120, 90), (40, 30)])
+def test_leading_svd_equals_numpy(wrap, shape):
+    matrix = np.random.default_rng(0).random(shape)
+    left, values, right = leading_svd(wrap(matrix), 5)
+    np.testing.assert_allclose(values, np.linalg.svd(matrix, compute_uv=False)[:5])
+    np.testing.assert_allclose(matrix @ right, left * values, atol=1e-8)
+    assert (left[np.abs(left).argmax(0), range(5)] > 0).all()
+
+
+def test_leading_svd_pads_what_a_matrix_does_not_have():
+    low_rank = np.outer(np.arange(1.0, 101), np.ones(80))
+    left, values, right = leading_svd(low_rank, 3)
+    assert values[0] > 0
+    np.testing.assert_allclose(values[1:], 0)
+    np.testing.assert_allclose(left[:, 1:], 0)
+    assert leading_svd(np.eye(2), 4)[0].shape == (2, 4)
+    assert right.shape == (80, 3)
+
+
+def make_graph(n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    return Graph((rng.random((n, n)) < 0.1) * rng.random((n, n)), ids=[f"n{i}" for i in range(n)])
+
+
+def test_columns_of_known_nodes_are_the_scaled_singular_vectors():
+    graph = make_graph()
+    columns = LinkColumns(6).fit(graph.adjacency)
+    out, into = columns.transform(*known_links(graph, graph.ids))
+    np.testing.assert_allclose(out, columns.left * columns.values, atol=1e-8)
+    np.testing.assert_allclose(into, columns.right * columns.values, atol=1e-8)
+    again = LinkColumns.from_state(columns.state())
+    np.testing.assert_array_equal(again.transform(*known_links(graph, graph.ids))[0], out)
+
+
+def test_links_are_matched_by_id():
+    graph = make_graph()
+    order = np.random.default_rng(1).permutation(graph.n_nodes)
+    links = known_links(graph.subgraph(order), graph.ids)
+    np.testing.assert_allclose(links.out.toarray(), graph.adjacency.toarray()[order])
+    np.testing.assert_allclose(links.into.toarray(), graph.adjacency.toarray().T[order])
+
+
+def test_nodes_that_are_all_unknown_are_refused():
+    other = Graph(np.eye(3), ids=["x", "y", "z"])
+    with pytest.raises(GraphError, match="none of the graph's nodes is known"):
+        known_links(other, make_graph().ids)

@@ -1,0 +1,172 @@
+"""The network's losses against dense, naive computations."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch.nn import functional as F
+
+from hencler._model import Batch, FeatureRows, HeNClerNet, ModelConfig, orthonormal
+from hencler._torch import seeded, sparse_tensor
+
+CPU = torch.device("cpu")
+
+
+def make_batch(n=12, d_sparse=0, d_dense=7, m=20, seed=0):
+    rng = np.random.default_rng(seed)
+    dense = torch.from_numpy(rng.normal(size=(n, d_dense)).astype(np.float32))
+    sparse = sparse_t = None
+    if d_sparse:
+        matrix = sp.random_array((n, d_sparse), density=0.3, rng=rng, format="csr")
+        sparse, sparse_t = sparse_tensor(matrix, CPU), sparse_tensor(matrix.T.tocsr(), CPU)
+    pairs = torch.from_numpy(rng.integers(n, size=(2, m)))
+    is_edge = torch.from_numpy(rng.integers(2, size=m).astype(np.float32))
+    return Batch(FeatureRows(dense, sparse, sparse_t), pairs, is_edge, torch.ones(m), n)
+
+
+def make_net(variant="paper", *, d_sparse=0, d_dense=7, seed=0, **kwargs):
+    config = ModelConfig(
+        d_sparse, d_dense, 3, n_components=4, hidden=10, n_features=9, variant=variant, **kwargs
+    )
+    with seeded(seed, CPU):
+        return HeNClerNet(config)
+
+
+def dense_inputs(x):
+    parts = [] if x.sparse is None else [x.sparse.to_dense()]
+    return torch.cat([*parts, x.dense], 1)
+
+
+def test_orthonormal_spans_the_same_space():
+    matrix = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
+    q = orthonormal(matrix)
+    torch.testing.assert_close(q.T @ q, torch.eye(4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(q @ (q.T @ matrix), matrix, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize("d_sparse", [0, 15])
+def test_losses_equal_a_naive_computation(variant, d_sparse):
+    """Degrees from S itself, loops over nodes, a dense decoder."""
+    net, batch = make_net(variant, d_sparse=d_sparse), make_batch(d_sparse=d_sparse)
+    out = net(batch)
+    x = dense_inputs(batch.nodes)
+    phi, psi = net.maps(FeatureRows(x))
+    similarity = phi @ psi.T
+    epsilon = 1e-5 if variant == "released" else 0.0
+    w1, w2 = 1 / (similarity.sum(1) + epsilon), 1 / (similarity.sum(0) + epsilon)
+    phi_c = phi - (w1[:, None] * phi).sum(0) / w1.sum()
+    psi_c = psi - (w2[:, None] * psi).sum(0) / w2.sum()
+    u, v = net.projections
+    e, r = phi_c @ u, psi_c @ v
+    torch.testing.assert_close(out.e, e, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(out.r, r, atol=1e-5, rtol=1e-4)
+
+    n = len(x)
+    if variant == "paper":
+        inverse = torch.diag(1 / net.sigma)
+        wksvd = torch.trace(u.T @ v)
+        for i in range(n):
+            wksvd = wksvd - w1[i] * e[i] @ inverse @ e[i] - w2[i] * r[i] @ inverse @ r[i]
+            wksvd = wksvd + torch.sqrt(w1[i] * w2[i]) * phi_c[i] @ psi_c[i]
+    else:
+        norms = sum(w1[i] * e[i].norm() + w2[i] * r[i].norm() for i in range(n)) / n
+        wksvd = norms**2
+    torch.testing.assert_close(out.losses["wksvd"], wksvd, atol=1e-5, rtol=1e-4)
+
+    hidden = F.leaky_relu(net.decoder_hidden(torch.cat([e @ u.T, r @ v.T], 1)))
+    decoded = net.decoder_out(hidden)
+    target = x if variant == "released" else x[:, :-3]
+    error = (decoded - target).square()
+    node = error.mean() if variant == "released" else error.sum(1).mean()
+    torch.testing.assert_close(out.losses["node"], node, atol=1e-5, rtol=1e-4)
+
+    probability = torch.sigmoid((e @ u.T) @ (r @ v.T).T)[batch.pairs[0], batch.pairs[1]]
+    edge = F.binary_cross_entropy(probability, batch.is_edge)
+    torch.testing.assert_close(out.losses["edge"], edge, atol=1e-5, rtol=1e-4)
+
+
+def test_sparse_and_dense_inputs_give_the_same_gradients():
+    batch = make_batch(d_sparse=15)
+    dense = batch._replace(nodes=FeatureRows(dense_inputs(batch.nodes)))
+    gradients = []
+    for each in (batch, dense):
+        net = make_net("released", d_sparse=15)
+        sum(net(each).losses.values()).backward()
+        gradients.append([p.grad for p in net.parameters()])
+    for a, b in zip(*gradients):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-3)
+
+
+def test_the_released_edge_loss_is_ln_2():
+    net = make_net("released")
+    u, v = net.projections
+    torch.testing.assert_close(u.T @ v, torch.zeros(4, 4), atol=1e-6, rtol=0)
+    out = net(make_batch())
+    assert float(out.losses["edge"]) == pytest.approx(math.log(2), abs=1e-5)
+    out.losses["edge"].backward()
+    for parameter in (*net.phi.parameters(), *net.psi.parameters()):
+        assert parameter.grad.abs().max() < 1e-6
+
+
+def test_gradients_reach_every_parameter_of_the_paper_variant():
+    net = make_net("paper")
+    sum(net(make_batch()).losses.values()).backward()
+    for name, parameter in net.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().max() > 0, name
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ("all", {"wksvd", "node", "edge"}),
+        ("reconstruction", {"node", "edge"}),
+        ("wksvd", {"wksvd"}),
+    ],
+)
+def test_switches_for_the_ablations(losses, expected):
+    assert set(make_net(losses=losses)(make_batch()).losses) == expected
+
+
+def test_a_shared_map_makes_the_similarity_symmetric():
+    net = make_net(shared_map=True)
+    phi, psi = net.maps(make_batch().nodes)
+    similarity = phi @ psi.T
+    torch.testing.assert_close(similarity, similarity.T)
+
+
+def test_paper_degrees_are_positive_and_sigma_has_trace_one():
+    net = make_net()
+    phi, psi = net.maps(make_batch().nodes)
+    assert (phi @ psi.T).min() > 0
+    assert float(net.sigma.sum()) == pytest.approx(1.0, abs=1e-6)
+    assert net.sigma.min() > 0
+    with torch.no_grad():
+        net.sigma_logits[0] = 1e4  # as far as training could ever push it
+    assert net.sigma.min() >= 0.1 / 4 - 1e-7
+
+
+def test_minibatch_statistics_have_the_running_value_and_the_batch_gradient():
+    net, batch = make_net("released"), make_batch()
+    plain = net(batch).statistics
+    mixed = net(batch._replace(statistics=plain, momentum=0.3)).statistics
+    for a, b in zip(plain, mixed):
+        torch.testing.assert_close(a, b)
+    (full,) = torch.autograd.grad(plain.mean_phi.sum(), net.phi.second.bias)
+    (running,) = torch.autograd.grad(mixed.mean_phi.sum(), net.phi.second.bias)
+    torch.testing.assert_close(full, running)
+
+
+def test_batches_of_pairs_equal_positions_within_the_nodes():
+    net, batch = make_net("released"), make_batch()
+    x = batch.nodes.dense
+    index = torch.arange(batch.pairs.shape[1])
+    apart = batch._replace(
+        sources=FeatureRows(x[batch.pairs[0]]),
+        targets=FeatureRows(x[batch.pairs[1]]),
+        pairs=torch.stack([index, index]),
+    )
+    torch.testing.assert_close(net(batch).losses["edge"], net(apart).losses["edge"])
