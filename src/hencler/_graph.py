@@ -209,7 +209,7 @@ class Graph:
             ids = np.unique(np.concatenate([source, target]))
         else:
             ids = _check_ids(nodes, len(nodes))
-            if ids.dtype.kind != source.dtype.kind and source.size:
+            if (ids.dtype.kind == "U") != (source.dtype.kind == "U") and source.size:
                 ids, source, target = ids.astype(str), source.astype(str), target.astype(str)
         rows, cols = _positions(source, ids, "source"), _positions(target, ids, "target")
         w = np.ones(source.size) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -249,7 +249,7 @@ class Graph:
         *,
         attributes: Sequence[str] | None = None,
         weight: str | None = "weight",
-        label: str | None = None,
+        label: str = "y",
         name: str | None = None,
     ) -> Graph:
         """Graph from a networkx graph; parallel edges add up.
@@ -257,14 +257,16 @@ class Graph:
         Parameters
         ----------
         attributes : names of node attributes, optional
-            Numbers, or vectors of one length. By default every numeric attribute except `label`.
+            Numbers, or vectors of one length. By default every numeric attribute except `label`
+            and ``y``, where :meth:`to_networkx` puts the classes.
         weight : name of the edge weight; edges without it weigh 1.
         label : name of the node attribute that holds the class, for evaluation only.
+            ``y`` may be absent.
         """
         nodes = list(graph.nodes)
         index = {node: i for i, node in enumerate(nodes)}
         edges = [
-            (index[u], index[v], 1.0 if weight is None else data.get(weight, 1.0))
+            (index[u], index[v], 1.0 if weight is None else _edge_weight(u, v, data, weight))
             for u, v, data in graph.edges(data=True)
         ]
         table = np.array(edges, dtype=np.float64).reshape(-1, 3)
@@ -273,13 +275,12 @@ class Graph:
         matrix = sp.coo_array((table[:, 2], (rows, cols)), shape=(len(nodes), len(nodes)))
         columns = dict(graph.nodes(data=True))
         x, names = _node_attributes(columns, attributes, label)
-        y = None if label is None else [data.get(label) for data in columns.values()]
         return cls(
             matrix,
             x,
-            ids=[node if isinstance(node, int | str) else str(node) for node in nodes],
+            ids=[node if isinstance(node, int | np.integer | str) else str(node) for node in nodes],
             directed=graph.is_directed(),
-            y=None if y is None else np.array(y),
+            y=_node_labels(columns, label),
             attribute_names=names,
             name=name or (graph.name or None),
         )
@@ -426,11 +427,11 @@ def _check_edges(edges: Any, directed: bool | None) -> tuple[sp.csr_array[Any], 
     matrix = sp.csr_array(edges)
     if matrix.dtype.kind != "f":
         matrix = matrix.astype(np.float64)
+    coo = matrix.tocoo()
+    _check_weights(coo.data, coo.row, coo.col)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    coo = matrix.tocoo()
-    _check_weights(coo.data, coo.row, coo.col)
     if np.any(matrix.data == 0):
         matrix = matrix.copy()
         matrix.eliminate_zeros()
@@ -577,13 +578,37 @@ def _strided() -> Any:
     return torch.strided
 
 
+def _edge_weight(u: Any, v: Any, data: dict[str, Any], weight: str) -> float:
+    value = data.get(weight, 1.0)
+    if np.ndim(value) or not _is_numeric(value):
+        raise GraphError(
+            f"the weight {value!r} is not a number",
+            place=f"edge {u!r} -> {v!r}",
+            remedy="Give every edge a number, or none",
+        )
+    return float(value)
+
+
+def _node_labels(nodes: dict[Any, dict[str, Any]], label: str) -> NDArray[Any] | None:
+    for node, data in nodes.items():
+        if label not in data:
+            if label == "y":
+                return None
+            raise GraphError(
+                f"the label {label!r} is missing",
+                place=f"node {node!r}",
+                remedy="Give it to every node, or name another attribute as label",
+            )
+    return np.array([data[label] for data in nodes.values()])
+
+
 def _node_attributes(
-    nodes: dict[Any, dict[str, Any]], wanted: Sequence[str] | None, label: str | None
+    nodes: dict[Any, dict[str, Any]], wanted: Sequence[str] | None, label: str
 ) -> tuple[NDArray[Any] | None, list[str] | None]:
     """Numeric node attributes of a networkx graph as columns, with their names."""
     first = next(iter(nodes.values()), {})
     if wanted is None:
-        wanted = [k for k, v in first.items() if k != label and _is_numeric(v)]
+        wanted = [k for k, v in first.items() if k not in (label, "y") and _is_numeric(v)]
     if not wanted:
         return None, None
     columns, names = [], []

@@ -1,0 +1,59 @@
+"""What all tests share: benchmark data that may be absent, seeds, and a watch on global state."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hencler.datasets import DATASETS, _files
+
+DATA = os.environ.get("HENCLER_DATA")
+
+
+def _absent(name: str) -> str | None:
+    """Why the data set cannot be used here, or None."""
+    if name not in DATASETS:
+        raise pytest.UsageError(f"data({name!r}): there is no such data set")
+    if not DATA:
+        return "HENCLER_DATA is not set"
+    missing = [file for file in _files(name) if not (Path(DATA) / file).is_file()]
+    return f"HENCLER_DATA has no {missing[0]}" if missing else None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("data"):
+        for name in marker.args:
+            reason = _absent(name)
+            if reason:
+                pytest.skip(f"needs the data set {name!r}: {reason}")
+
+
+def _seeds() -> list[int]:
+    """HENCLER_TEST_SEED: one number, or "all" for 0 to 9, which every random test must pass."""
+    chosen = os.environ.get("HENCLER_TEST_SEED", "0")
+    return list(range(10)) if chosen == "all" else [int(chosen)]
+
+
+@pytest.fixture(params=_seeds())
+def global_random_seed(request: pytest.FixtureRequest) -> int:
+    """Seed of a random test; the test must pass for any."""
+    return int(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _global_random_state_is_left_alone(request: pytest.FixtureRequest):
+    """Neither the library nor a test draws from NumPy's or torch's global generator."""
+    if "scikit_learn_checks" in request.node.name:  # some of them draw from it themselves
+        yield
+        return
+    before = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
+    torch_before = torch.get_rng_state()
+    yield
+    after = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
+    assert before["pos"] == after["pos"], "NumPy's global generator was used"
+    assert np.array_equal(before["key"], after["key"]), "NumPy's global generator was seeded"
+    assert torch.equal(torch_before, torch.get_rng_state()), "torch's global generator was used"
