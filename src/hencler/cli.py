@@ -167,8 +167,6 @@ def fit(
 
     loaded = open_graph(graph, features, label, directed)
     classes = truth_labels(loaded, truth)
-    if not (as_json or quiet):
-        err.print(repr(loaded), highlight=False)
     options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     with _progress(quiet or as_json) as progress, _collected() as notes:
         model = HeNCler(
@@ -194,6 +192,7 @@ def fit(
     if as_json:
         print(json.dumps({**summary, "out": str(folder)}))
     elif not quiet:
+        out.print(repr(loaded), highlight=False, markup=False)
         _show_summary(summary, folder)
 
 

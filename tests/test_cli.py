@@ -1,0 +1,183 @@
+"""The command line as a user meets it, in this process and once as a program of its own."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hencler import make_heterophilous_graph
+from hencler.cli import main
+from hencler.io import write_edge_list
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("graph")
+    graph = make_heterophilous_graph(80, 4, n_attributes=8, random_state=0)
+    write_edge_list(graph, folder / "edges.csv", attributes=folder / "nodes.csv")
+    with (folder / "truth.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["node", "class"])
+        writer.writerows(zip(graph.ids.tolist(), graph.y.tolist()))
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["hencler", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def fitted(files, run, tmp_path):
+    out = tmp_path / "run"
+    status, _, err = run(
+        "fit", files / "edges.csv", "--features", files / "nodes.csv", "--clusters", 4,
+        "--out", out, "--epochs", 3, "--truth", files / "truth.csv", "--quiet",
+    )  # fmt: skip
+    assert status == 0, err
+    return out
+
+
+def test_fit_leaves_a_whole_run(fitted, files):
+    names = {path.name for path in fitted.iterdir()}
+    expected = {
+        "labels.csv",
+        "embeddings.npz",
+        "model",
+        "history.jsonl",
+        "metrics.json",
+        "run.json",
+    }
+    assert expected <= names
+    with (fitted / "labels.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["node", "cluster"]
+    assert len(rows) == 81
+    with np.load(fitted / "embeddings.npz") as arrays:
+        assert arrays["e"].shape == arrays["r"].shape
+        assert arrays["singular_values"].shape == (arrays["e"].shape[1],)
+    assert json.loads((fitted / "metrics.json").read_text())["n_evaluated"] == 80
+    assert not (fitted / "checkpoint").exists()
+
+
+def test_predict_gives_the_same_labels(fitted, files, run, tmp_path):
+    again = tmp_path / "again.csv"
+    status, _, err = run(
+        "predict", fitted / "model", files / "edges.csv", "--features", files / "nodes.csv",
+        "--out", again,
+    )  # fmt: skip
+    assert status == 0, err
+    assert again.read_bytes() == (fitted / "labels.csv").read_bytes()
+
+
+def test_evaluate_agrees_with_the_run(fitted, files, run):
+    status, out, _ = run("evaluate", fitted / "labels.csv", files / "truth.csv", "--json")
+    assert status == 0
+    assert json.loads(out) == json.loads((fitted / "metrics.json").read_text())
+
+
+def test_json_output_is_the_summary(files, run, tmp_path):
+    status, out, _ = run(
+        "fit", files / "edges.csv", "-k", 3, "--epochs", 1, "--out", tmp_path / "r", "--json"
+    )
+    assert status == 0
+    summary = json.loads(out)
+    assert sum(summary["cluster_sizes"]) == summary["nodes"] == 80
+    assert summary["attributes"] == 0
+
+
+def test_the_same_seed_gives_the_same_file(files, run, tmp_path):
+    blobs = []
+    for name in ("a", "b"):
+        assert run("fit", files / "edges.csv", "-k", 3, "--out", tmp_path / name, "-q")[0] == 0
+        blobs.append((tmp_path / name / "labels.csv").read_bytes())
+    assert blobs[0] == blobs[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fit", "nowhere.csv", "-k", "3"], ["nowhere.csv", "no such file"]),
+        (["fit", "dataset:texos", "-k", "3"], ["texos", "texas"]),
+        (["fit", "EDGES", "-k", "100"], ["n_clusters=100", "80"]),
+        (["fit", "EDGES", "-k", "0"], ["--clusters"]),
+        (["fit", "EDGES"], ["--clusters"]),
+        (["fit", "EDGES", "-k", "3", "--preset", "best"], ["preset"]),
+        (["fit", "EDGES", "-k", "3", "--device", "toaster"], ["device"]),
+        (["fit", "EDGES", "-k", "3", "--epoch", "3"], ["--epoch", "--epochs"]),
+        (["fit", "EDGES", "-k", "3", "--truth", "nowhere.csv"], ["nowhere.csv"]),
+        (["predict", "nowhere", "EDGES", "--out", "x.csv"], ["nowhere"]),
+        (["evaluate", "nowhere.csv", "EDGES"], ["nowhere.csv"]),
+        (["report", "nowhere"], ["nowhere", "no run"]),
+        (["datasets", "texos"], ["texas"]),
+        (["bench", "paper", "--methods", "hencle"], ["hencler"]),
+        (["frobnicate"], ["frobnicate"]),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(arguments, words, files, run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run(*(files / "edges.csv" if a == "EDGES" else a for a in arguments))
+    assert status == 2
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err
+
+
+def test_a_folder_that_cannot_be_written_is_said(files, run, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, _, err = run(
+        "fit", files / "edges.csv", "-k", 3, "--epochs", 1, "--out", tmp_path / "file", "-q"
+    )
+    assert status == 2
+    assert str(tmp_path / "file") in err.replace("\n", "")
+
+
+def test_datasets_are_listed(run):
+    status, out, _ = run("datasets", "--json")
+    assert status == 0
+    assert "texas" in [info["name"] for info in json.loads(out)]
+
+
+def test_help_and_version(run):
+    status, out, _ = run("--version")
+    assert status == 0
+    assert out.startswith("hencler ")
+    for command in ("fit", "predict", "evaluate", "report", "datasets", "demo", "bench"):
+        assert run(command, "--help")[0] == 0
+
+
+def test_the_demo_shows_that_direction_matters(run, tmp_path):
+    status, out, err = run("demo", "--out", tmp_path / "demo")
+    assert status == 0, err
+    rows = {
+        line.split("│")[1].strip(): float(line.split("│")[2])
+        for line in out.splitlines()
+        if line.startswith("│")
+    }
+    assert rows["HeNCler"] > 0.8
+    assert rows["HeNCler"] > rows["KMeans on the attributes"] + 0.1
+    assert rows["HeNCler"] > rows["spectral, symmetrised graph"] + 0.1
+
+
+def test_it_is_a_program(files, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "hencler.cli", "fit", "nowhere.csv", "-k", "2"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: nowhere.csv")
