@@ -1,0 +1,145 @@
+"""What the trained baselines share: their inputs as tensors, and one full-batch loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._base import Callback, Epoch
+from .._errors import HenclerError
+from .._graph import Attributes, Graph
+from .._torch import sparse_tensor
+
+__all__ = ["SparseMatrix", "attributes_or_links", "input_matrix", "train"]
+
+
+def train(
+    step_loss: Callable[[], Mapping[str, Tensor]],
+    parameters: Iterable[Tensor],
+    *,
+    epochs: int,
+    lr: float,
+    weight_decay: float = 0.0,
+    callback: Callback | None = None,
+    labels: Callable[[], NDArray[np.int64]],
+) -> list[dict[str, float]]:
+    """Adam on the sum of named losses, one step per epoch.
+
+    Parameters
+    ----------
+    step_loss : callable without arguments
+        One forward pass; returns the terms of the loss, already weighted, as scalars.
+    parameters : tensors to train
+    epochs, lr, weight_decay
+        As for :class:`torch.optim.Adam`.
+    callback : callable, optional
+        Called after each epoch with an :class:`~hencler._base.Epoch`.
+    labels : callable without arguments
+        The clusters at the present parameters, shape (n,). Called only when a callback asks;
+        looking changes neither the gradients nor the random numbers of the training.
+
+    Returns
+    -------
+    history : list of dict
+        Every term, and their sum as ``"loss"``, per epoch, each before its step.
+    """
+    parameters = list(parameters)
+    optimizer = torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay)
+    look = _without_trace(labels, parameters[0].device)
+    history: list[dict[str, float]] = []
+    for number in range(1, epochs + 1):
+        optimizer.zero_grad(set_to_none=True)
+        terms = step_loss()
+        loss = torch.stack(list(terms.values())).sum()
+        loss.backward()
+        optimizer.step()
+        history.append(_as_floats(terms, number))
+        if callback is not None:
+            callback(Epoch(number, epochs, history[-1], look))
+    return history
+
+
+def _as_floats(terms: Mapping[str, Tensor], number: int) -> dict[str, float]:
+    # One transfer from the device for all terms.
+    values = torch.stack([term.detach() for term in terms.values()]).tolist()
+    losses = {**dict(zip(terms, values)), "loss": math.fsum(values)}
+    if not math.isfinite(losses["loss"]):
+        raise HenclerError(
+            f"the loss is {losses['loss']}",
+            place=f"epoch {number}",
+            remedy="Lower the learning rate, or scale the attributes to a range near 1",
+        )
+    return losses
+
+
+def _without_trace(
+    labels: Callable[[], NDArray[np.int64]], device: torch.device
+) -> Callable[[], NDArray[np.int64]]:
+    def look() -> NDArray[np.int64]:
+        devices = [device] if device.type == "cuda" else []
+        with torch.no_grad(), torch.random.fork_rng(devices=devices):
+            return labels()
+
+    return look
+
+
+# --- inputs --------------------------------------------------------------------------------
+
+
+def attributes_or_links(graph: Graph, seed: int) -> Attributes:
+    """The attributes; without any, the links reduced to at most 64 columns of unit scale.
+
+    Leading singular vectors of the regularised adjacency matrix, scaled by sqrt(n) times
+    their singular values: 64 for an undirected graph, 32 left (out-links) beside 32 right
+    (in-links) ones for a directed graph.
+    """
+    if graph.x is not None:
+        return graph.x
+    from .coclustering import link_columns
+
+    return link_columns(graph, 64, seed)
+
+
+class SparseMatrix:
+    """Constant sparse matrix M on a device, with its transpose for the backward pass.
+
+    ``matrix @ tensor`` is differentiable in the tensor; M itself needs no gradient. Torch's own
+    backward pass of a CSR product transposes M again at every step.
+    """
+
+    def __init__(self, matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32):
+        self.shape: tuple[int, int] = matrix.shape
+        self.forward = sparse_tensor(matrix.tocsr(), device, dtype)
+        self.transposed = sparse_tensor(matrix.T.tocsr(), device, dtype)
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        product: Tensor = _Spmm.apply(self.forward, self.transposed, dense)
+        return product
+
+
+class _Spmm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, dense: Tensor) -> Tensor:
+        ctx.transposed = transposed
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, ctx.transposed @ grads[0]
+
+
+def input_matrix(
+    x: Attributes, device: torch.device, dtype: torch.dtype = torch.float32
+) -> Tensor | SparseMatrix:
+    """Attributes (n, d) on a device, sparse ones left sparse: both know ``@`` with (d, f)."""
+    if sp.issparse(x):
+        return SparseMatrix(x, device, dtype)
+    # A copy: torch must not share memory that may be a read-only memory map.
+    return torch.tensor(np.asarray(x), device=device, dtype=dtype)
