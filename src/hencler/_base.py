@@ -88,5 +88,11 @@ class GraphClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _seed(self) -> int:
-        """One integer that stands for ``random_state``, for generators other than NumPy's."""
+        """One integer that stands for ``random_state``; with None a fresh one.
+
+        Unlike scikit-learn's, None does not draw from NumPy's global generator: no fit reads or
+        changes global state.
+        """
+        if self.random_state is None:
+            return int(np.random.SeedSequence().generate_state(1)[0] >> 1)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -47,14 +48,17 @@ def sparse_tensor(
 ) -> torch.Tensor:
     """SciPy CSR matrix as a torch CSR tensor."""
     matrix = matrix.tocsr()
-    return torch.sparse_csr_tensor(
-        _tensor(matrix.indptr.astype(np.int64)),
-        _tensor(matrix.indices.astype(np.int64)),
-        _tensor(matrix.data).to(dtype),
-        size=matrix.shape,
-        device=device,
-        check_invariants=False,
-    )
+    with warnings.catch_warnings():
+        # Products of CSR and dense matrices, all that is used here, have long been stable.
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            _tensor(matrix.indptr.astype(np.int64)),
+            _tensor(matrix.indices.astype(np.int64)),
+            _tensor(matrix.data).to(dtype),
+            size=matrix.shape,
+            device=device,
+            check_invariants=False,
+        )
 
 
 def _tensor(array: NDArray[Any]) -> torch.Tensor:

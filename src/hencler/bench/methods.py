@@ -12,6 +12,42 @@ from .._errors import ParameterError
 __all__ = ["ABLATIONS", "METHODS", "Method", "find_methods"]
 
 
+Maker = Callable[[int, int, str, str], GraphClusterer]
+
+# What the authors of a method chose for a graph, where they chose anything.
+_OWN_SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
+    ("hole", "cora"): {
+        "hops": 8,
+        "warmup_epochs": 150,
+        "epochs": 50,
+        "update_every": 10,
+        "node_ratio": 1.0,
+        "delete_ratio": 0.01,
+        "kappa": 1.0,
+        "binarize": True,
+    },
+    ("hole", "citeseer"): {
+        "warmup_epochs": 150,
+        "activation": "sigmoid",
+        "reset": True,
+    },
+    ("hole", "pubmed"): {
+        "hops": 35,
+        "warmup_epochs": 50,
+        "epochs": 200,
+        "rounds": 3,
+        "update_every": 10,
+        "node_ratio": 0.5,
+        "kappa": 1.0,
+        "binarize": True,
+    },
+    ("s3gc", "cora"): {"epochs": 40},
+    ("s3gc", "citeseer"): {"epochs": 40, "batch_size": 256, "lr": 0.001},
+    ("s3gc", "pubmed"): {"epochs": 40, "batch_size": 256, "lr": 0.001, "walks_per_node": 15},
+    ("muse", "squirrel"): {"normalize_rows": True},
+}
+
+
 @dataclass(frozen=True)
 class Method:
     """One row of a table.
@@ -20,23 +56,24 @@ class Method:
     ----------
     name : what the command line and the stored cells call it
     title : what the table calls it
-    make : (n_clusters, seed, device) -> estimator
+    make : (n_clusters, seed, device, data set) -> estimator
     paper : its column in the paper's tables, or None
     trained : whether it has epochs for the paper's protocol to choose from
     """
 
     name: str
     title: str
-    make: Callable[[int, int, str], GraphClusterer]
+    make: Maker
     paper: str | None = None
     trained: bool = False
 
 
-def _baseline(name: str, **settings: Any) -> Callable[[int, int, str], GraphClusterer]:
-    def make(k: int, seed: int, device: str) -> GraphClusterer:
+def _baseline(name: str, **settings: Any) -> Maker:
+    def make(k: int, seed: int, device: str, dataset: str) -> GraphClusterer:
         from ..baselines import METHODS as CLASSES
 
-        estimator: GraphClusterer = CLASSES[name](n_clusters=k, random_state=seed, **settings)
+        chosen = {**settings, **_OWN_SETTINGS.get((name, dataset), {})}
+        estimator: GraphClusterer = CLASSES[name](n_clusters=k, random_state=seed, **chosen)
         if "device" in estimator.get_params():
             estimator.set_params(device=device)
         return estimator
@@ -44,8 +81,8 @@ def _baseline(name: str, **settings: Any) -> Callable[[int, int, str], GraphClus
     return make
 
 
-def _hencler(**settings: Any) -> Callable[[int, int, str], GraphClusterer]:
-    def make(k: int, seed: int, device: str) -> GraphClusterer:
+def _hencler(**settings: Any) -> Maker:
+    def make(k: int, seed: int, device: str, _: str) -> GraphClusterer:
         from .._estimator import HeNCler
 
         return HeNCler(k, random_state=seed, device=device, **settings)
@@ -65,7 +102,11 @@ _ALL = (
     Method("spectral", "spectral, symmetrised graph", _baseline("spectral")),
     Method("coclustering", "spectral co-clustering of A", _baseline("coclustering")),
     Method("ksc", "kernel spectral clustering", _baseline("ksc")),
-    Method("content", "tf-idf with soft lengths, SVD", _baseline("content", representation="soft")),
+    Method("content", "tf-idf, soft lengths, SVD", _baseline("content")),
+    Method("content-tfidf", "tf-idf, SVD", _baseline("content", representation="tfidf")),
+    Method("content-count", "attribute count", _baseline("content", representation="count")),
+    Method("content-mean", "neighbours' means", _baseline("content", representation="mean")),
+    Method("content-joint", "own and neighbours", _baseline("content", representation="joint")),
     Method("hencler-released", "HeNCler, released", _hencler(preset="released"), "HeNCler", True),
     Method("hencler-paper", "HeNCler, paper", _hencler(preset="paper"), "HeNCler", True),
     Method("hencler", "HeNCler, default", _hencler()),

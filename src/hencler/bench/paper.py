@@ -142,7 +142,7 @@ def _settings(method: Method, dataset: str, device: str) -> str:
     """Parameters of the estimator as canonical JSON; part of a cell's key."""
     base = dataset.removeprefix(STAND_IN)
     k = DATASETS[base].n_classes if base in DATASETS else 2
-    parameters = method.make(k, 0, device).get_params()
+    parameters = method.make(k, 0, device, base).get_params()
     for name in ("random_state", "callback", "checkpoint", "resume", "device"):
         parameters.pop(name, None)
     return json.dumps(parameters, sort_keys=True, default=str)
@@ -221,7 +221,7 @@ def _fit_and_score(
 
     assert graph.y is not None
     k = len(np.unique(graph.y[graph.y >= 0]))
-    estimator = method.make(k, seed, device)
+    estimator = method.make(k, seed, device, graph.name or "")
     watch = _Watch(graph.y) if method.trained and protocol != "honest" else None
     if watch is not None:
         estimator.set_params(callback=watch)
