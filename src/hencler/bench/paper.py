@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,9 @@ def _results(
         for method, dataset, seed in todo:
             yield run_cell(method, dataset, seed, device, protocol)
         return
-    with ProcessPoolExecutor(jobs, initializer=_one_thread) as pool:
+    # A forked child cannot use a GPU that its parent has looked at.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_one_thread) as pool:
         futures = [pool.submit(run_cell, *cell, device, protocol) for cell in todo]
         for future in as_completed(futures):
             yield future.result()
