@@ -1,0 +1,522 @@
+"""The report: its numbers against dense computations, and the page for every kind of run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.decomposition import PCA
+from sklearn.metrics import jaccard_score
+
+from hencler import Graph, HeNCler
+from hencler._errors import FileFormatError
+from hencler._run import write_run
+from hencler.report import _page as page_module
+from hencler.report import write_report
+from hencler.report._certainty import certainty, members_by_distance, stability
+from hencler.report._charts import histogram, line, singular_bars
+from hencler.report._folder import Run, read_folder
+from hencler.report._groups import stratified
+from hencler.report._links import link_matrix
+from hencler.report._map import circle_of_clusters, leading_plane
+from hencler.report._page import embedded_json
+from hencler.report._profile import attribute_table, unusual_attributes
+from hencler.report._similarity import against_chance, asymmetry, similarity_block
+from hencler.report._views import confusion_view, link_view
+
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+# --- numbers ---------------------------------------------------------------------------------
+
+
+def test_link_matrix_is_the_dense_one(global_random_seed: int) -> None:
+    rng = np.random.default_rng(global_random_seed)
+    a = (rng.random((60, 60)) < 0.1) * rng.random((60, 60))
+    clusters = rng.integers(4, size=60)
+    links = link_matrix(sp.csr_array(a), clusters, 4)
+    member = np.eye(4)[clusters]
+    plain = (a > 0) & ~np.eye(60, dtype=bool)
+    observed = member.T @ plain @ member
+    assert_array_equal(links.observed, observed)
+    assert links.n_self_loops == np.count_nonzero(np.diag(a))
+    expected = np.outer(plain.sum(1) @ member, plain.sum(0) @ member) / plain.sum()
+    assert_allclose(links.expected, expected)
+    assert_allclose(links.expected.sum(), observed.sum())
+    same = clusters[:, None] == clusters
+    assert links.within == pytest.approx(plain[same].sum() / plain.sum())
+    assert links.within_expected == pytest.approx(np.trace(expected) / plain.sum())
+
+
+def test_links_as_by_chance_have_ratio_one() -> None:
+    complete = sp.csr_array(np.ones((6, 6)) - np.eye(6))
+    bipartite = sp.csr_array(np.kron([[0, 1], [1, 0]], np.ones((3, 3))))
+    clusters = np.array([0, 0, 0, 1, 1, 1])
+    assert_allclose(link_matrix(bipartite, clusters, 2).log_ratio, [[-np.inf, 1], [1, -np.inf]])
+    assert_allclose(link_matrix(complete, np.zeros(6, dtype=int), 1).log_ratio, [[0]])
+    assert np.isnan(link_matrix(sp.csr_array((6, 6)), clusters, 2).within)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_over_representation_is_numpys(sparse: bool, global_random_seed: int) -> None:
+    rng = np.random.default_rng(global_random_seed)
+    x = rng.normal(size=(50, 7)) * (rng.random((50, 7)) < 0.5)
+    x[:, 0] = rng.random(50) < 0.3
+    x[:, 1] = 0.0 if sparse else 1e6 + rng.normal(size=50)
+    x[:, 2] = 3.7
+    clusters = np.arange(50) % 3
+    table = attribute_table(sp.csr_array(x) if sparse else x, clusters, 3)
+    for c in range(3):
+        inside, outside = x[clusters == c].mean(0), x[clusters != c].mean(0)
+        assert_allclose(table.inside[c], inside)
+        assert_allclose(table.outside[c], outside)
+        sd = x.std(0)
+        expected = np.zeros(7)
+        varies = np.ptp(x, axis=0) > 0
+        expected[varies] = (inside - outside)[varies] / sd[varies]
+        assert_allclose(table.difference[c], expected, atol=1e-6)
+    assert_array_equal(table.binary, [True, sparse, *[False] * 5])
+
+
+def test_one_cluster_has_no_over_representation() -> None:
+    table = attribute_table(np.arange(6.0).reshape(3, 2), np.zeros(3, dtype=int), 1)
+    assert_array_equal(table.difference, np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_unusual_attributes_have_the_largest_standard_scores(sparse: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.6)
+    given = sp.csr_array(x) if sparse else x
+    table = attribute_table(given, np.zeros(40, dtype=int), 1)
+    nodes = np.array([5, 3, 17])
+    found = unusual_attributes(given, nodes, table, 2)
+    score = np.abs((x - x.mean(0)) / x.std(0))
+    if sparse:
+        score[x == 0] = 0
+    for node, listed in zip(nodes, found):
+        best = np.argsort(-score[node], kind="stable")[:2]
+        assert [j for j, _ in listed] == [j for j in best if score[node, j] > 0]
+        assert [v for _, v in listed] == [x[node, j] for j, _ in listed]
+
+
+def test_margin_from_all_distances(global_random_seed: int) -> None:
+    rng = np.random.default_rng(global_random_seed)
+    z, clusters = rng.normal(size=(40, 3)), np.arange(40) % 4
+    found = certainty(z, clusters, 4)
+    centres = np.stack([z[clusters == c].mean(0) for c in range(4)])
+    for i in range(40):
+        d = np.linalg.norm(z[i] - centres, axis=1)
+        a, others = d[clusters[i]], np.delete(d, clusters[i])
+        assert found.own[i] == pytest.approx(a)
+        assert found.margin[i] == pytest.approx((others.min() - a) / max(a, others.min()))
+        assert d[found.next_cluster[i]] == others.min()
+    order = members_by_distance(found.own, clusters, 4)
+    assert all(np.all(np.diff(found.own[nodes]) >= 0) for nodes in order)
+    assert_array_equal(np.sort(order[2]), np.flatnonzero(clusters == 2))
+
+
+def test_margin_of_points_on_their_centres_and_of_one_cluster() -> None:
+    z = np.array([[0.0], [0.0], [1.0]])
+    assert_array_equal(certainty(z, np.array([0, 0, 1]), 2).margin, [1, 1, 1])
+    assert np.isnan(certainty(z, np.zeros(3, dtype=int), 1).margin).all()
+    same = certainty(np.zeros((4, 2)), np.array([0, 0, 1, 1]), 2)
+    assert_array_equal(same.margin, np.zeros(4))
+
+
+def test_stability_tells_real_clusters_from_arbitrary_ones() -> None:
+    rng = np.random.default_rng(0)
+    clusters = np.arange(90) % 3
+    apart = rng.normal(size=(90, 2)) + 20 * np.stack([clusters, clusters == 1], axis=1)
+    assert_allclose(stability(apart, clusters, 3), 1)
+    cut = np.repeat([0, 1, 2], 30)
+    assert stability(rng.normal(size=(90, 2)), cut, 3).max() < 0.6
+
+
+def test_jaccard_is_scikit_learns() -> None:
+    from hencler.report._certainty import _best_jaccard
+
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(3, size=50), rng.integers(3, size=50)
+    expected = [max(jaccard_score(a == c, b == d) for d in range(3)) for c in range(3)]
+    assert_allclose(_best_jaccard(a, b, 3), expected)
+
+
+def test_asymmetry() -> None:
+    rng = np.random.default_rng(0)
+    s = rng.random((5, 5))
+    assert asymmetry(s + s.T) == 0
+    assert asymmetry(np.triu(s, 1)) == pytest.approx(np.sqrt(2))
+    expected = np.sqrt(((s - s.T) ** 2).sum() / (s**2).sum())
+    assert asymmetry(s) == pytest.approx(expected)
+    assert np.isnan(asymmetry(np.zeros((2, 2))))
+
+
+def test_similarity_against_chance() -> None:
+    assert_allclose(against_chance(np.outer([1, 2, 3], [4, 5, 6])), np.ones((3, 3)))
+    assert against_chance(np.array([[1.0, -1.0], [1.0, 1.0]])) is None
+    assert against_chance(np.array([[0.0, 0.0], [1.0, 1.0]])) is None
+
+
+def test_leading_plane_is_pca(global_random_seed: int) -> None:
+    rng = np.random.default_rng(global_random_seed)
+    z = rng.normal(size=(50, 5)) * [5, 3, 1, 1, 1] + 7
+    nodes = np.array([3, 1, 40])
+    plane = leading_plane(z, nodes)
+    pca = PCA(2).fit(z)
+    assert_allclose(np.abs(plane.points), np.abs(pca.transform(z[nodes])), atol=1e-8)
+    assert_allclose(plane.explained, pca.explained_variance_ratio_)
+    one = leading_plane(z[:, :1], nodes)
+    assert_allclose(one.points, np.stack([z[nodes, 0] - z[:, 0].mean(), np.zeros(3)], axis=1))
+    assert leading_plane(np.ones((4, 3)), np.arange(4)).explained == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("sizes", [[5], [40, 3], [100, 1, 1, 1], [9] * 12])
+def test_drawn_clusters_do_not_overlap(sizes: list[int]) -> None:
+    clusters = np.repeat(np.arange(len(sizes)), sizes)
+    points, centres, radii = circle_of_clusters(clusters, np.ones(clusters.size), len(sizes))
+    assert np.all(np.linalg.norm(points - centres[clusters], axis=1) < radii[clusters])
+    gaps = np.linalg.norm(centres[:, None] - centres, axis=2) - radii - radii[:, None]
+    np.fill_diagonal(gaps, 1)
+    assert gaps.min() > 0
+
+
+def test_samples_keep_small_clusters_and_the_limit() -> None:
+    clusters = np.repeat([0, 1, 2], [9000, 990, 10])
+    nodes = stratified(clusters, 3, 500, np.random.default_rng(0))
+    counts = np.bincount(clusters[nodes])
+    assert 490 <= nodes.size <= 500
+    assert counts[2] == 10
+    assert counts[0] > counts[1] > counts[2]
+    assert np.unique(nodes).size == nodes.size
+    assert_array_equal(stratified(clusters, 3, 10_000, np.random.default_rng(0)), np.arange(10_000))
+    singles = stratified(np.arange(50), 50, 20, np.random.default_rng(0))
+    assert np.unique(singles).size == 20
+
+
+def test_charts() -> None:
+    drawn = line(np.array([1.0, 2.0, 3.0]), np.array([2.0, np.nan, 0.0]))
+    assert drawn is not None
+    assert drawn["points"] == "0.0,0.0 300.0,110.0"
+    assert line(np.array([1.0]), np.array([np.inf])) is None
+    assert [b["height"] for b in singular_bars(np.array([1.0, 4.0]))] == [1.0, 0.25]
+    assert singular_bars(np.array([])) == []
+    assert histogram(np.array([-1.0, 1.0, 1.0]), bins=3) == [0.5, 0.0, 1.0]
+
+
+def test_counts_that_fit_a_cell() -> None:
+    counts = [0, 0.0388, 12.0, 99.6, 4728, 84896, 999_949, 999_950, 2e9]
+    words = ["0", "0.0388", "12", "99.6", "4,728", "84.9k", "999.9k", "1.0M", "2,000.0M"]
+    assert [page_module._amount(v) for v in counts] == words
+
+
+def test_json_cannot_end_its_element() -> None:
+    text = embedded_json({"id": HOSTILE + "&<!--"})
+    assert not set("<>&") & set(text)
+    assert json.loads(text) == {"id": HOSTILE + "&<!--"}
+
+
+# --- pages -------------------------------------------------------------------------------------
+
+
+class _Page(HTMLParser):
+    """Elements with their attributes, and the data of the page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.text = path.read_text(encoding="utf-8")
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._in_data = False
+        self.data: Any = None
+        self.feed(self.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._in_data = tag == "script" and dict(attrs).get("id") == "data"
+
+    def handle_data(self, data: str) -> None:
+        if self._in_data:
+            self.data = json.loads(data)
+            self._in_data = False
+        self.words.append(data)
+
+    def tags(self, name: str) -> list[dict[str, str | None]]:
+        return [attrs for tag, attrs in self.elements if tag == name]
+
+
+def _run(folder: Path, graph: Graph, k: int = 3, **options: Any) -> Path:
+    """Fit quickly, write the run and its report."""
+    model = HeNCler(k, epochs=2, n_init=1, device="cpu", random_state=0).fit(graph)
+    write_run(folder, graph, model, seconds=0.5, source="test", **options)
+    return folder
+
+
+def _graph(n: int = 60, *, attributes: bool = True, directed: bool = True, **options: Any) -> Graph:
+    rng = np.random.default_rng(0)
+    groups = np.arange(n) % 3
+    a = (rng.random((n, n)) < 0.1 + 0.3 * ((groups[:, None] + 1) % 3 == groups)).astype(float)
+    x = rng.normal(size=(n, 4)) + 3 * np.eye(4)[groups] if attributes else None
+    return Graph(a if directed else np.maximum(a, a.T), x, directed=directed, **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    graph = _graph(ids=[HOSTILE] + [f"n{i}" for i in range(1, 60)], attribute_names=list("abcd"))
+    return _run(
+        tmp_path_factory.mktemp("run"),
+        graph,
+        truth=np.arange(60) % 3,
+        warnings=[HOSTILE, "second"],
+    )
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def test_the_page_holds_what_the_folder_says(folder: Path) -> None:
+    page = _Page(write_report(folder))
+    rows = page.data["rows"]
+    with (folder / "labels.csv").open(newline="", encoding="utf-8") as table:
+        records = list(csv.DictReader(table))
+    assert rows["id"] == [r["node"] for r in records]
+    assert [page.data["names"][c] for c in rows["cluster"]] == [r["cluster"] for r in records]
+    assert page.data["complete"]
+    assert len(page.data["map"]["panels"]) == 2
+    assert page.data["map"]["attributes"] == list("abcd")
+    ids = {attrs["id"] for attrs in page.tags("section")}
+    sections = "summary links drawing map truth clusters similarity certainty training nodes"
+    assert ids == set(sections.split())
+    assert "second" in page.words
+
+
+def test_the_same_folder_gives_the_same_bytes(folder: Path) -> None:
+    first = write_report(folder).read_bytes()
+    assert write_report(str(folder)).read_bytes() == first
+
+
+def test_nothing_comes_from_elsewhere(folder: Path) -> None:
+    page = _Page(write_report(folder))
+    for _, attrs in page.elements:
+        for name in ("src", "href", "srcset", "action", "data", "poster"):
+            target = attrs.get(name)
+            assert target is None or target == "labels.csv" or target.startswith(("#", "data:"))
+    addresses = set(re.findall(r"https?://[^\s\"'<>]+", page.text))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # a name space, never fetched
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|WebSocket|import\(", page.text)
+    [policy] = [m["content"] for m in page.tags("meta") if m.get("http-equiv")]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+
+
+def test_hostile_texts_stay_text(folder: Path) -> None:
+    page = _Page(write_report(folder))
+    assert "<script>alert" not in page.text
+    assert page.data["rows"]["id"][0] == HOSTILE
+    assert page.words.count(HOSTILE) >= 1  # the warning
+    assert len(page.tags("script")) == 2
+
+
+def test_similarity_block_is_the_models(folder: Path) -> None:
+    run = read_folder(folder)
+    block = similarity_block(run, np.arange(60.0), 20)
+    assert len(block.nodes) <= 20
+    assert np.all(np.diff(run.clusters[block.nodes]) >= 0)
+    s = HeNCler.load(folder / "model", device="cpu").similarity(graph=run.graph)
+    assert_allclose(block.values, s[np.ix_(block.nodes, block.nodes)], rtol=1e-5)
+
+
+def test_confusion_counts_known_classes_only(copy: Path) -> None:
+    lines = (copy / "truth.csv").read_text().splitlines()
+    lines[5] = lines[5].rpartition(",")[0] + ",-1"
+    (copy / "truth.csv").write_text("\n".join(lines) + "\n")
+    view = confusion_view(read_folder(copy))
+    assert view is not None
+    assert sum(row["total"] for row in view["rows"]) == 59
+    assert [row["name"] for row in view["rows"]] == ["0", "1", "2"]
+    counts = np.array([[cell["count"] for cell in row["cells"]] for row in view["rows"]])
+    assert counts.sum() == 59
+
+
+def test_undirected_links_are_counted_once(tmp_path: Path) -> None:
+    run = read_folder(_run(tmp_path, _graph(directed=False)))
+    view = link_view(run)
+    counts = np.array([[cell["observed"] for cell in row] for row in view["cells"]])
+    assert_array_equal(counts, counts.T)
+    assert np.triu(counts).sum() == view["n_links"] == run.graph.n_edges - run.graph.n_self_loops
+    page = _Page(write_report(tmp_path))
+    assert [panel["name"] for panel in page.data["map"]["panels"]] == ["[e | r]"]
+    assert "in" not in page.data["rows"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "k"),
+    [
+        (_graph(attributes=False), 3),
+        (_graph(), 1),
+        (Graph(sp.csr_array((40, 40)), np.random.default_rng(0).normal(size=(40, 3))), 3),
+        (Graph(np.array([[0, 1], [0, 0]]), np.eye(2)), 2),
+        (_graph(350), 3),
+    ],
+    ids=["no attributes", "one cluster", "no edges", "two nodes", "too many to draw"],
+)
+def test_a_page_for_every_kind_of_graph(tmp_path: Path, graph: Graph, k: int) -> None:
+    _run(tmp_path, graph, k)
+    page = _Page(write_report(tmp_path))
+    assert len(page.data["rows"]["id"]) == graph.n_nodes
+    ids = {attrs["id"] for attrs in page.tags("section")}
+    assert ("certainty" in ids) == (k > 1)
+    assert ("drawing" in ids) == (graph.n_nodes <= 300 and graph.n_edges > 0)
+    assert "truth" not in ids
+    assert "nan" not in re.sub(r"<script.*", "", page.text, flags=re.S).lower().split()
+
+
+def test_missing_parts_cost_their_section_only(copy: Path) -> None:
+    (copy / "history.jsonl").unlink()
+    (copy / "metrics.json").unlink()
+    shutil.rmtree(copy / "model")
+    page = _Page(write_report(copy))
+    assert page.data["heat"] is None
+    assert "It could not be computed" in page.text
+    assert not [a for a in page.tags("polyline") if a.get("class") == "curve"]
+    assert any("NMI" in word for word in page.words)  # computed anew from the classes
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("embeddings.npz", None),
+        ("embeddings.npz", b"no zip"),
+        ("history.jsonl", b'{"epoch": 1}\n[1]\n'),
+        ("metrics.json", b"{"),
+        ("graph.npz", None),
+        ("labels.csv", None),
+        ("run.json", None),
+    ],
+)
+def test_damaged_parts_are_named(copy: Path, name: str, content: bytes | None) -> None:
+    if content is None:
+        (copy / name).unlink()
+    else:
+        (copy / name).write_bytes(content)
+    with pytest.raises(FileFormatError) as caught:
+        write_report(copy)
+    assert name in str(caught.value) or (name == "run.json" and "no run here" in str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("e", "message"),
+    [(np.zeros((7, 2)), "60 nodes"), (np.full((60, 2), np.nan), "not finite")],
+)
+def test_embeddings_that_cannot_be_are_refused(copy: Path, e: Any, message: str) -> None:
+    np.savez(copy / "embeddings.npz", e=e, r=e, singular_values=e[0])
+    with pytest.raises(FileFormatError, match=message):
+        write_report(copy)
+
+
+def test_large_graphs_are_sampled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "TABLE_NODES", 40)
+    monkeypatch.setattr(page_module, "MAP_NODES", 20)
+    monkeypatch.setattr(page_module, "HEAT_NODES", 10)
+    run = read_folder(folder)
+    text = page_module.render(run)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+    assert not data["complete"]
+    assert len(data["rows"]["id"]) < 60
+    ids = run.graph.ids.tolist()
+    picked = [ids.index(data["rows"]["id"][row]) for row in data["map"]["row"]]
+    assert len(set(picked)) == len(picked) <= 20
+    assert len(data["heat"]["values"]) == len(data["heat"]["row"]) ** 2 <= 100
+    assert 'href="labels.csv"' in text
+
+
+def test_the_page_stays_below_10_mb_whatever_the_names() -> None:
+    n, rng = 60_000, np.random.default_rng(0)
+    ids = np.array([f"{'<' * 300}{i}" for i in range(n)])
+    x = sp.random_array((n, 400), density=0.01, rng=rng, format="csr")
+    names = [f"{'&' * 100}{j}" for j in range(400)]
+    edges = sp.random_array((n, n), density=2 / n, rng=rng, format="csr")
+    e = rng.normal(size=(n, 2)).astype(np.float32)
+    run = Run(
+        Path("nowhere"),
+        {"graph": "<" * 5000, "warnings": ["<" * 5000]},
+        Graph(edges, x, ids=ids, attribute_names=names, directed=True),
+        rng.integers(4, size=n),
+        list("abcd"),
+        e,
+        e,
+        np.ones(2),
+        [],
+        None,
+        None,
+    )
+    assert len(page_module.render(run).encode()) < 10_000_000
+
+
+def test_long_ids_are_kept_whole_where_all_nodes_are_listed(tmp_path: Path) -> None:
+    ids = [f"{'x' * 500}{i}" for i in range(60)]
+    page = _Page(write_report(_run(tmp_path, _graph(ids=ids))))
+    assert page.data["complete"]
+    assert page.data["rows"]["id"] == ids
+
+
+def test_many_clusters_are_merged_beyond_the_largest(tmp_path: Path) -> None:
+    graph = _graph(120)
+    _run(tmp_path, graph, 40)
+    run = read_folder(tmp_path)
+    view = link_view(run)
+    assert view["rows"][-1] == -1
+    assert len(view["rows"]) == 31
+    whole = link_matrix(graph.adjacency, run.clusters, run.k)
+    assert view["within"] == pytest.approx(whole.within)
+    assert view["chance"] == pytest.approx(whole.within_expected)
+    assert len(_Page(write_report(tmp_path)).tags("article")) == 30
+
+
+# --- style -------------------------------------------------------------------------------------
+
+
+def _luminance(colour: str) -> float:
+    v = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def _contrast(a: str, b: str) -> float:
+    low, high = sorted([_luminance(a), _luminance(b)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_both_themes_can_be_read() -> None:
+    css = page_module._part("page.css")
+    blocks = re.findall(r":root[^{]*\{([^}]*)\}", css)
+    light, by_system, by_reader = blocks
+    assert by_system == by_reader
+    for block in (light, by_reader):
+        theme = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+        for ground in ("bg", "surface", "soft", "warn-bg"):
+            assert _contrast(theme["text"], theme[ground]) >= 7
+            assert _contrast(theme["muted"], theme[ground]) >= 4.5
+        assert _contrast(theme["accent"], theme["surface"]) >= 4.5
+        for c in range(page_module.MARKS):
+            assert _contrast(theme[f"c{c}"], theme["surface"]) >= 3
+        for colour, share in {"more": 0.8, "less": 0.8, "accent": 0.5}.items():  # fullest cells
+            mixed = _mixed(theme[colour], theme["surface"], share)
+            assert _contrast(theme["text"], mixed) >= 4.5
+
+
+def _mixed(a: str, b: str, share: float) -> str:
+    pairs = [(int(a[i : i + 2], 16), int(b[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(share * u + (1 - share) * v):02x}" for u, v in pairs)
