@@ -1,19 +1,22 @@
-"""From the embedding [e | r] to clusters, for the nodes it was fitted on and for others."""
+"""From embeddings to clusters, for the nodes they were fitted on and for others."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
 from ._errors import HenclerWarning
+from ._machine import Machine
 
-__all__ = ["KMeansAssigner"]
+__all__ = ["Consensus", "KMeansAssigner", "Member"]
 
 
 class KMeansAssigner:
@@ -27,24 +30,12 @@ class KMeansAssigner:
     centres: NDArray[np.float64]
 
     def fit(self, embedding: NDArray[Any], n_clusters: int, n_init: int, seed: int) -> Self:
-        z = np.ascontiguousarray(embedding, dtype=np.float64)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            kmeans = KMeans(n_clusters, n_init=n_init, random_state=seed).fit(z)
-        self.centres = kmeans.cluster_centers_
-        found = len(np.unique(kmeans.labels_))
-        if found < n_clusters:
-            warnings.warn(
-                f"only {found} of the {n_clusters} clusters asked for are not empty, since the "
-                f"nodes have only {found} distinct embeddings",
-                HenclerWarning,
-                stacklevel=2,
-            )
+        self.centres = _centres(embedding, n_clusters, n_init, seed)
+        _warn_if_empty(self.predict(embedding), n_clusters)
         return self
 
     def predict(self, embedding: NDArray[Any]) -> NDArray[np.int64]:
-        z = np.ascontiguousarray(embedding, dtype=np.float64)
-        return pairwise_distances_argmin(z, self.centres).astype(np.int64)
+        return _nearest(embedding, self.centres)
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {"centres": self.centres}
@@ -54,3 +45,97 @@ class KMeansAssigner:
         self = cls()
         self.centres = state["centres"]
         return self
+
+
+class Member(NamedTuple):
+    """Rows that some KMeans runs of a consensus see, shape (n, p), and how many runs."""
+
+    rows: NDArray[Any]
+    runs: int
+
+
+class Consensus:
+    r"""Many KMeans runs, in different scalings and dimensions, brought to one answer.
+
+    Each run says for each node which of its k clusters the node is in. These indicators are the
+    features of one more wKSVD, :math:`\phi = \psi`, whose k leading dimensions are what the runs
+    agree on; KMeans in them gives the clusters. The mean over runs changes little, the spread
+    over seeds a lot. All steps apply to new nodes as well.
+    """
+
+    def fit(self, members: Sequence[Member], n_clusters: int, n_init: int, seed: int) -> Self:
+        seeds = np.random.SeedSequence(seed).generate_state(1 + sum(m.runs for m in members))
+        draws = iter(seeds.tolist())
+        quick = 3 if len(members[0].rows) <= _MANY_NODES else 1
+        self.centres = [
+            [_centres(member.rows, n_clusters, quick, next(draws)) for _ in range(member.runs)]
+            for member in members
+        ]
+        indicators = self._indicators([member.rows for member in members])
+        self.machine = Machine().fit(indicators, indicators, n_clusters, 0.0)
+        embedding = self.machine.embed(indicators, indicators).e
+        self.final = KMeansAssigner().fit(embedding, n_clusters, n_init, next(draws))
+        return self
+
+    def _indicators(self, rows: Sequence[NDArray[Any]]) -> Any:
+        """Nodes by clusters of all runs, CSR (n, k * runs)."""
+        n = len(rows[0])
+        blocks = [
+            sp.csr_array(
+                (np.ones(n), (np.arange(n), _nearest(z, centres))), shape=(n, len(centres))
+            )
+            for z, runs in zip(rows, self.centres)
+            for centres in runs
+        ]
+        return sp.hstack(blocks).tocsr()
+
+    def predict(self, rows: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+        """Clusters of nodes, from the same members' rows, shape (n,)."""
+        indicators = self._indicators(rows)
+        return self.final.predict(self.machine.embed(indicators, indicators).e)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        arrays = {f"members.{i}": np.stack(runs) for i, runs in enumerate(self.centres)}
+        arrays |= {f"machine.{k}": v for k, v in self.machine.state().items()}
+        return arrays | {f"final.{k}": v for k, v in self.final.state().items()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+        self = cls()
+        count = sum(name.startswith("members.") for name in state)
+        self.centres = [list(state[f"members.{i}"]) for i in range(count)]
+        parts: dict[str, dict[str, NDArray[Any]]] = {"machine": {}, "final": {}}
+        for name, value in state.items():
+            part, _, key = name.partition(".")
+            if part in parts:
+                parts[part][key] = value
+        self.machine = Machine.from_state(parts["machine"])
+        self.final = KMeansAssigner.from_state(parts["final"])
+        return self
+
+
+_MANY_NODES = 10_000
+"""Above this a run of a consensus has one start instead of three."""
+
+
+def _centres(rows: NDArray[Any], k: int, n_init: int, seed: int) -> NDArray[np.float64]:
+    z = np.ascontiguousarray(rows, dtype=np.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return KMeans(k, n_init=n_init, random_state=seed).fit(z).cluster_centers_
+
+
+def _nearest(rows: NDArray[Any], centres: NDArray[Any]) -> NDArray[np.int64]:
+    z = np.ascontiguousarray(rows, dtype=np.float64)
+    return pairwise_distances_argmin(z, centres).astype(np.int64)
+
+
+def _warn_if_empty(labels: NDArray[Any], n_clusters: int) -> None:
+    found = len(np.unique(labels))
+    if found < n_clusters:
+        warnings.warn(
+            f"only {found} of the {n_clusters} clusters asked for are not empty: too few nodes "
+            "differ from each other",
+            HenclerWarning,
+            stacklevel=3,
+        )

@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import __version__
 from ._assign import KMeansAssigner
 from ._base import Callback, Epoch, GraphClusterer
-from ._errors import GraphError, ModelFileError
+from ._closed_form import ClosedFormModel
+from ._errors import GraphError, ModelFileError, ParameterError
 from ._graph import Graph, as_graph
 from ._network import NetworkModel
 from ._persistence import CheckpointFile, read_model, write_model
@@ -36,6 +37,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "preset": [StrOptions({"default", "paper", "released"})],
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "view": [StrOptions({"auto", "own", "neighbours", "smooth", "links"})],
+        "learned_maps": ["boolean"],
         "shared_map": ["boolean"],
         "losses": [StrOptions({"all", "reconstruction", "wksvd"})],
         "epochs": [Interval(Integral, 0, None, closed="left")],
@@ -55,6 +58,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         *,
         preset: str = "default",
         n_components: int | None = None,
+        view: str = "auto",
+        learned_maps: bool = True,
         shared_map: bool = False,
         losses: str = "all",
         epochs: int = 300,
@@ -70,6 +75,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         self.n_clusters = n_clusters
         self.preset = preset
         self.n_components = n_components
+        self.view = view
+        self.learned_maps = learned_maps
         self.shared_map = shared_map
         self.losses = losses
         self.epochs = epochs
@@ -110,35 +117,50 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
     def _fit(self, graph: Graph) -> None:
         seed = self._seed()
-        device = resolve_device(self.device)
-        k = int(self.n_clusters)
-        settings = TrainingSettings(self.epochs, self.learning_rate, self.batch_size, seed)
-        checkpoint = self._checkpoint_file(_fingerprint(graph, self.settings()))
+        if self.preset == "default":
+            self._model: ClosedFormModel | NetworkModel = self._fit_closed_form(graph, seed)
+            self.history_: list[dict[str, float]] = []
+        else:
+            self._model = network = self._fit_network(graph, seed)
+            self.history_ = network.history
+        self.e_, self.r_ = self._model.embed(graph)
+        self.singular_values_ = self._model.singular_values
+        self.labels_ = self._model.clusters(graph)
+        self._graph = graph
 
-        def clusters(embedding: NDArray[Any]) -> NDArray[np.int64]:
-            return KMeansAssigner().fit(embedding, k, self.n_init, seed).predict(embedding)
+    def _fit_closed_form(self, graph: Graph, seed: int) -> ClosedFormModel:
+        view = None if self.view == "auto" else self.view
+        if view is not None and view != "links" and graph.x is None:
+            raise ParameterError(
+                f"view={view!r} needs attributes, and the graph has none",
+                remedy="Use view='auto' or 'links'",
+            )
+        model = ClosedFormModel(learn=self.learned_maps, view=view)  # type: ignore[arg-type]
+        return model.fit(graph, int(self.n_clusters), self.n_components, self.n_init, seed)
+
+    def _fit_network(self, graph: Graph, seed: int) -> NetworkModel:
+        k = int(self.n_clusters)
 
         def on_epoch(epoch: int, losses: dict[str, float], embedding: Any) -> None:
-            if self.callback is not None:
-                self.callback(Epoch(epoch, self.epochs, losses, lambda: clusters(embedding())))
+            def clusters() -> NDArray[np.int64]:
+                z = embedding()
+                return KMeansAssigner().fit(z, k, self.n_init, seed).predict(z)
 
-        self._model = NetworkModel(ENCODING_LENGTH, device).fit(
+            if self.callback is not None:
+                self.callback(Epoch(epoch, self.epochs, losses, clusters))
+
+        return NetworkModel(resolve_device(self.device)).fit(
             graph,
-            settings,
+            k,
+            TrainingSettings(self.epochs, self.learning_rate, self.batch_size, seed),
+            n_init=self.n_init,
             on_epoch=on_epoch,
-            checkpoint=checkpoint,
+            checkpoint=self._checkpoint_file(_fingerprint(graph, self.settings())),
             n_components=self.n_components or 2 * k,
-            variant="released" if self.preset == "released" else "paper",
+            variant=self.preset,
             shared_map=self.shared_map,
             losses=self.losses,
         )
-        self.history_ = self._model.history
-        self.e_, self.r_ = self._model.embed(graph)
-        self.singular_values_ = self._model.singular_values
-        embedding = self._joint(self.e_, self.r_)
-        self._assigner = KMeansAssigner().fit(embedding, k, self.n_init, seed)
-        self.labels_ = self._assigner.predict(embedding)
-        self._graph = graph
 
     def _checkpoint_file(self, fingerprint: str) -> CheckpointFile | None:
         if self.checkpoint is None:
@@ -171,17 +193,18 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
     def predict(self, X: Any, *, edges: Any = None) -> NDArray[np.int64]:
         """Clusters of the nodes of a graph, new or old, shape (n,)."""
-        return self._assigner_of().predict(self.transform(X, edges=edges))
+        check_is_fitted(self)
+        return self._model.clusters(self._as_graph(X, edges, reset=False))
 
     def transform(self, X: Any, *, edges: Any = None) -> NDArray[Any]:
         """Embedding [e | r] of the nodes of a graph, shape (n, 2 s)."""
         check_is_fitted(self)
-        return self._joint(*self._model.embed(self._as_graph(X, edges, reset=False)))
+        return np.hstack(self._model.embed(self._as_graph(X, edges, reset=False)))
 
     def fit_transform(self, X: Any, y: Any = None, *, edges: Any = None) -> NDArray[Any]:
         """Fit, then the embedding [e | r] of the fitted nodes."""
         self.fit(X, edges=edges)
-        return self._joint(self.e_, self.r_)
+        return np.hstack([self.e_, self.r_])
 
     def similarity(self, rows: Any = None, cols: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Block of the learned asymmetric similarity S = Phi Psi'.
@@ -200,27 +223,13 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             graph = getattr(self, "_graph", None)
             if graph is None:
                 raise GraphError("a loaded model does not hold its graph", remedy="Pass graph=...")
-        phi, psi = self._features(self._as_graph(graph, None, reset=False))
-        phi = phi if rows is None else phi[rows]
-        psi = psi if cols is None else psi[cols]
-        block = phi @ psi.T
-        return block.toarray() if hasattr(block, "toarray") else block
-
-    def _features(self, graph: Graph) -> tuple[Any, Any]:
-        # The heat maps of a report ask for many blocks of one graph.
-        held: tuple[Graph, Any, Any] | None = getattr(self, "_held_features", None)
-        if held is None or held[0].adjacency is not graph.adjacency:
-            held = (graph, *self._model.features(graph))
-            self._held_features = held
-        return held[1], held[2]
-
-    @staticmethod
-    def _joint(e: NDArray[Any], r: NDArray[Any]) -> NDArray[Any]:
-        return np.concatenate([e, r], axis=1)
-
-    def _assigner_of(self) -> KMeansAssigner:
-        check_is_fitted(self)
-        return self._assigner
+        graph = self._as_graph(graph, None, reset=False)
+        everything = slice(None)
+        return self._model.similarity(
+            graph,
+            everything if rows is None else np.asarray(rows),
+            everything if cols is None else np.asarray(cols),
+        )
 
     # --- saving ------------------------------------------------------------------------------
 
@@ -229,7 +238,6 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         check_is_fitted(self)
         header, arrays = self._model.state()
         tensors = {f"model.{k}": v for k, v in arrays.items()}
-        tensors |= {f"assigner.{k}": v for k, v in self._assigner.state().items()}
         for name in _FITTED:
             tensors[f"fitted.{name}"] = np.asarray(getattr(self, name))
         write_model(
@@ -257,10 +265,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             for name, value in tensors.items():
                 part, _, key = name.partition(".")
                 parts.setdefault(part, {})[key] = value
-            self._model = NetworkModel.from_state(
-                header["model"], parts["model"], resolve_device(device)
-            )
-            self._assigner = KMeansAssigner.from_state(parts["assigner"])
+            self._model = _load_model(header["model"], parts["model"], device)
             for name in _FITTED:
                 setattr(self, name, parts["fitted"][name])
             self.history_ = header["history"]
@@ -281,10 +286,6 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         settings["random_state"] = int(seed) if isinstance(seed, Integral) else None
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in settings.items()}
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {k: v for k, v in state.items() if k != "_held_features"}
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -292,10 +293,15 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         return tags
 
 
-ENCODING_LENGTH = 3
-"""Steps of the positional encoding, as in the released code; the paper does not say."""
-
 _FITTED = ("labels_", "e_", "r_", "singular_values_")
+
+
+def _load_model(
+    header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: str
+) -> ClosedFormModel | NetworkModel:
+    if header["kind"] == "network":
+        return NetworkModel.from_state(header, arrays, resolve_device(device))
+    return ClosedFormModel.from_state(header, arrays)
 
 
 def _fingerprint(graph: Graph, settings: dict[str, Any]) -> str:

@@ -155,6 +155,10 @@ class Graph:
             return self
         return self._replace(adjacency=_symmetrised(self.adjacency), directed=False)
 
+    def with_links(self, adjacency: Any) -> Graph:
+        """The same nodes with other links, which are taken as they are: CSR (n, n)."""
+        return self._replace(adjacency=adjacency)
+
     def subgraph(self, nodes: ArrayLike) -> Graph:
         """The graph induced by `nodes` (positions or a mask), in the order given."""
         index = np.asarray(nodes)

@@ -18,61 +18,93 @@ __all__ = ["LinkColumns", "known_links", "leading_svd"]
 class LinkColumns:
     r"""Coordinates of out-links and in-links in the leading singular vectors of the links.
 
-    .. math:: \bar A = (D_{out}+\tau_o)^{-1/2} A (D_{in}+\tau_i)^{-1/2} \approx P \Lambda Q'
+    .. math:: N = (D_{out}+\tau_o)^{-1/2} A (D_{in}+\tau_i)^{-1/2}, \qquad
+              N - \sigma_0 h q' \approx P \Lambda Q'
 
-    with tau the mean degree, which keeps small components from taking over. Out-links become
-    the columns :math:`\bar A Q`, in-links :math:`\bar A' P`. Another graph's nodes are placed by
-    their links to the nodes this was fitted on.
+    with tau a share of the mean degree, which keeps small components from taking over, and with
+    the pair :math:`h \propto (D_{out}+\tau_o)^{1/2}1`, :math:`q \propto (D_{in}+\tau_i)^{1/2}1`
+    taken out, which tells nothing but the degrees. Out-links become the columns
+    :math:`\sqrt n\,(N - \sigma_0hq')Q`, in-links :math:`\sqrt n\,(N - \sigma_0hq')'P`. Another
+    graph's nodes are placed by their links with the nodes this was fitted on.
 
     Attributes
     ----------
     left, right : P and Q, arrays of shape (n, c)
-    values : Lambda, shape (c,)
     """
+
+    SHIFT = 0.3
+    """tau, in units of the mean degree."""
 
     left: NDArray[np.float64]
     right: NDArray[np.float64]
-    values: NDArray[np.float64]
 
     def __init__(self, n_columns: int) -> None:
         self.n_columns = n_columns
 
     def fit(self, adjacency: Any) -> Self:
         d_out, d_in = (np.asarray(adjacency.sum(axis=axis)).ravel() for axis in (1, 0))
-        self.out_shift = max(float(d_out.mean()), np.finfo(float).tiny)
-        self.in_shift = max(float(d_in.mean()), np.finfo(float).tiny)
-        self.out_scale = (d_out + self.out_shift) ** -0.5
-        self.in_scale = (d_in + self.in_shift) ** -0.5
-        scaled = sp.diags_array(self.out_scale) @ adjacency @ sp.diags_array(self.in_scale)
-        self.left, self.values, self.right = leading_svd(scaled.tocsr(), self.n_columns)
+        tiny = np.finfo(float).tiny
+        self.shifts = np.array([max(self.SHIFT * float(d.mean()), tiny) for d in (d_out, d_in)])
+        self.out_root, self.in_root = (
+            np.sqrt(d_out + self.shifts[0]),
+            np.sqrt(d_in + self.shifts[1]),
+        )
+        self.norms = np.array([np.linalg.norm(root) for root in (self.out_root, self.in_root)])
+        scaled = sp.csr_array(
+            sp.diags_array(1 / self.out_root) @ adjacency @ sp.diags_array(1 / self.in_root)
+        )
+        h, q = self.out_root / self.norms[0], self.in_root / self.norms[1]
+        self.sigma0 = float(h @ (scaled @ q))
+
+        def matmat(x: NDArray[Any]) -> NDArray[Any]:
+            return scaled @ x - self.sigma0 * np.multiply.outer(h, q @ x)
+
+        def rmatmat(y: NDArray[Any]) -> NDArray[Any]:
+            return scaled.T @ y - self.sigma0 * np.multiply.outer(q, h @ y)
+
+        operator = LinearOperator(
+            scaled.shape,
+            matvec=matmat,
+            matmat=matmat,
+            rmatvec=rmatmat,
+            rmatmat=rmatmat,
+            dtype=np.float64,
+        )
+        self.left, _, self.right = leading_svd(operator, self.n_columns)
         return self
 
     def transform(self, out_links: Any, in_links: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Columns of nodes from their links to (n', n) and from (n', n) the known nodes."""
         d_out, d_in = (np.asarray(links.sum(axis=1)).ravel() for links in (out_links, in_links))
-        out = sp.diags_array((d_out + self.out_shift) ** -0.5) @ out_links
-        into = sp.diags_array((d_in + self.in_shift) ** -0.5) @ in_links
-        return (
-            out @ (self.in_scale[:, None] * self.right),
-            into @ (self.out_scale[:, None] * self.left),
+        return self.columns(out_links, in_links, d_out, d_in)
+
+    def columns(
+        self, out_links: Any, in_links: Any, d_out: NDArray[Any], d_in: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """As :meth:`transform`, with degrees that may be others than the links given."""
+        parts = (
+            (out_links, d_out, self.in_root, self.right, 0),
+            (in_links, d_in, self.out_root, self.left, 1),
         )
+        made = []
+        for links, d, other_root, vectors, side in parts:
+            root = np.sqrt(d + self.shifts[side])
+            projected = (links @ (vectors / other_root[:, None])) / root[:, None]
+            trivial = (other_root / self.norms[1 - side]) @ vectors
+            removed = np.outer(root / self.norms[side], self.sigma0 * trivial)
+            made.append(np.sqrt(len(self.left)) * (projected - removed))
+        return made[0], made[1]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {
-            "left": self.left,
-            "right": self.right,
-            "values": self.values,
-            "out_scale": self.out_scale,
-            "in_scale": self.in_scale,
-            "shifts": np.array([self.out_shift, self.in_shift]),
-        }
+        names = ("left", "right", "out_root", "in_root", "shifts", "norms")
+        return {**{n: getattr(self, n) for n in names}, "sigma0": np.array([self.sigma0])}
 
     @classmethod
     def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
         self = cls(state["left"].shape[1])
-        self.left, self.right, self.values = state["left"], state["right"], state["values"]
-        self.out_scale, self.in_scale = state["out_scale"], state["in_scale"]
-        self.out_shift, self.in_shift = (float(s) for s in state["shifts"])
+        for name, value in state.items():
+            setattr(self, name, value)
+        self.sigma0 = float(state["sigma0"][0])
         return self
 
 

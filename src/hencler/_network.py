@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
+from ._assign import KMeansAssigner
 from ._encodings import random_walk_encoding
 from ._graph import Graph, row_blocks
 from ._links import LinkColumns, known_links
@@ -26,6 +27,9 @@ from ._training import (
 
 __all__ = ["NetworkModel"]
 
+ENCODING_LENGTH = 3
+"""Steps of the positional encoding, as in the released code; the paper does not say."""
+
 LINK_COLUMNS = 64
 """Columns that stand for the links of a graph without attributes, out and in each."""
 
@@ -42,20 +46,24 @@ class NetworkModel:
     links: LinkColumns | None
     known_ids: NDArray[Any] | None
     history: list[dict[str, float]]
+    assigner: KMeansAssigner
 
-    def __init__(self, encoding_length: int, device: torch.device) -> None:
-        self.encoding_length = encoding_length
+    def __init__(self, device: torch.device, encoding_length: int = ENCODING_LENGTH) -> None:
         self.device = device
+        self.encoding_length = encoding_length
 
     def fit(
         self,
         graph: Graph,
+        n_clusters: int,
         settings: TrainingSettings,
         *,
+        n_init: int,
         on_epoch: OnEpoch | None = None,
         checkpoint: Checkpoint | None = None,
         **config: Any,
     ) -> Self:
+        """`config`: what :class:`ModelConfig` leaves open beside the shapes of the input."""
         self.links = self.known_ids = None
         if graph.x is None:
             self.links = LinkColumns(min(LINK_COLUMNS, graph.n_nodes)).fit(graph.adjacency)
@@ -79,6 +87,8 @@ class NetworkModel:
             checkpoint=checkpoint,
         )
         self.statistics = final_statistics(self.net, inputs, self.device)
+        embedding = np.hstack(embed(self.net, inputs, self.statistics, self.device))
+        self.assigner = KMeansAssigner().fit(embedding, n_clusters, n_init, settings.seed)
         return self
 
     def inputs(self, graph: Graph) -> NodeInputs:
@@ -95,6 +105,14 @@ class NetworkModel:
     def embed(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
         """e and r, shape (n, s) each."""
         return embed(self.net, self.inputs(graph), self.statistics, self.device)
+
+    def clusters(self, graph: Graph) -> NDArray[np.int64]:
+        return self.assigner.predict(np.hstack(self.embed(graph)))
+
+    def similarity(self, graph: Graph, rows: Any, cols: Any) -> NDArray[Any]:
+        """Block of S = Phi Psi'."""
+        phi, psi = self.features(graph)
+        return phi[rows] @ psi[cols].T
 
     @torch.no_grad()
     def features(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -117,7 +135,9 @@ class NetworkModel:
         arrays = {f"net.{k}": v.cpu().numpy() for k, v in self.net.state_dict().items()}
         for name, value in zip(Statistics._fields, self.statistics):
             arrays[f"statistics.{name}"] = value.cpu().numpy()
+        arrays |= {f"assigner.{k}": v for k, v in self.assigner.state().items()}
         header = {
+            "kind": "network",
             "config": self.net.config.to_dict(),
             "encoding_length": self.encoding_length,
             "links": self.links is not None,
@@ -131,7 +151,7 @@ class NetworkModel:
     def from_state(
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: torch.device
     ) -> Self:
-        self = cls(int(header["encoding_length"]), device)
+        self = cls(device, int(header["encoding_length"]))
         with seeded(0, device):  # overwritten below; torch has no cheaper way to make it
             self.net = HeNClerNet(ModelConfig(**header["config"]))
         self.net.load_state_dict(
@@ -146,5 +166,8 @@ class NetworkModel:
                 {k[6:]: v for k, v in arrays.items() if k.startswith("links.")}
             )
             self.known_ids = np.array(header["known_ids"])
+        self.assigner = KMeansAssigner.from_state(
+            {k[9:]: v for k, v in arrays.items() if k.startswith("assigner.")}
+        )
         self.history = []
         return self

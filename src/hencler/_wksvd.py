@@ -225,7 +225,7 @@ def fenchel_young_gap(e: Array, h: Array, w: Array, sigma: Array) -> Array:
 
 
 def _column_sums(x: Array) -> Array:
-    if sp.issparse(x):
+    if _is_matrix_free(x):
         return x.T @ np.ones(x.shape[0])
     if isinstance(x, np.ndarray):
         # Single precision would lose digits over millions of rows; the sum itself has d numbers.
@@ -376,8 +376,8 @@ def solve_primal(
 
     Parameters
     ----------
-    phi : array, memory map or sparse matrix of shape (n, d)
-    psi : array, memory map or sparse matrix of shape (m, d)
+    phi : array, memory map, sparse matrix or LinearOperator of shape (n, d)
+    psi : array, memory map, sparse matrix or LinearOperator of shape (m, d)
     w1 : array of shape (n,), positive
     w2 : array of shape (m,), positive
     s : int
@@ -414,10 +414,19 @@ def solve_primal(
 
 
 def _as_features(x: Any) -> Any:
+    if isinstance(x, LinearOperator):
+        return x
     return sp.csr_array(x) if sp.issparse(x) else np.asarray(x)
 
 
+def _is_matrix_free(x: Any) -> bool:
+    """Whether products are all that can be asked of x without making it dense."""
+    return sp.issparse(x) or isinstance(x, LinearOperator)
+
+
 def _core_is_small(phi: Any, psi: Any) -> bool:
+    if isinstance(phi, LinearOperator) or isinstance(psi, LinearOperator):
+        return False
     core = max(min(phi.shape), min(psi.shape))
     # A sparse matrix passes through QR as dense blocks: only worth it when d is really small.
     sparse = sp.issparse(phi) or sp.issparse(psi)
@@ -457,7 +466,9 @@ def _matrix_free(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """U, sigma, V from S as an operator."""
     # Converted once; otherwise every product of mixed precision would convert again.
-    phi, psi = phi.astype(np.float64, copy=False), psi.astype(np.float64, copy=False)
+    phi, psi = (
+        x if isinstance(x, LinearOperator) else x.astype(np.float64, copy=False) for x in (phi, psi)
+    )
     root1, root2 = np.sqrt(w1), np.sqrt(w2)
 
     def matmat(x: NDArray[Any]) -> NDArray[Any]:
@@ -494,8 +505,8 @@ def _triangle(features: Any, w: NDArray[Any], mean: NDArray[Any]) -> NDArray[np.
 def _mean(features: Any, w: NDArray[Any], center: bool) -> NDArray[np.float64]:
     if not center:
         return np.zeros(features.shape[1])
-    if sp.issparse(features):
-        return np.asarray(weighted_mean(features, w))
+    if _is_matrix_free(features):
+        return np.asarray(features.T @ w) / w.sum()
     total = np.zeros(features.shape[1])
     for rows in row_blocks(*features.shape):
         total += w[rows] @ _dense(features, rows)
@@ -507,7 +518,7 @@ def _project(features: Any, mean: NDArray[Any], coefficients: NDArray[Any]) -> N
     dtype = (
         np.float32 if features.dtype.itemsize <= 4 and features.dtype.kind == "f" else np.float64
     )
-    if sp.issparse(features):
+    if _is_matrix_free(features):
         out = features @ coefficients - mean @ coefficients
         return np.asarray(out, dtype=dtype)
     out = np.empty((features.shape[0], coefficients.shape[1]), dtype=dtype)

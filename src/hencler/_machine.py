@@ -1,0 +1,89 @@
+"""One fitted wKSVD with degree weights: feature maps of any nodes in, e and r out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._wksvd import degrees, random_walk_weights, similarity_degrees, solve_dual, solve_primal
+
+__all__ = ["Embedding", "Machine"]
+
+
+class Embedding(NamedTuple):
+    """e, r of shape (n, s), their weights w1, w2 of shape (n,), and sigma of shape (s,)."""
+
+    e: NDArray[Any]
+    r: NDArray[Any]
+    w1: NDArray[Any]
+    w2: NDArray[Any]
+    sigma: NDArray[Any]
+
+    def walk_rows(self, s: int) -> NDArray[Any]:
+        """Rows of D^-1/2 e and D^-1/2 r, i.e. of H Sigma, in the leading s dimensions."""
+        e = np.sqrt(self.w1)[:, None] * self.e[:, :s]
+        return np.hstack([e, np.sqrt(self.w2)[:, None] * self.r[:, :s]])
+
+    def flat_rows(self, s: int) -> NDArray[Any]:
+        """Rows of e and r divided by Sigma^1/2, i.e. of D^1/2 H Sigma^1/2."""
+        sigma = self.sigma[:s]
+        scale = np.divide(1.0, np.sqrt(sigma), out=np.zeros_like(sigma), where=sigma > 0)
+        return np.hstack([self.e[:, :s] * scale, self.r[:, :s] * scale])
+
+
+class Machine:
+    r"""Weights :math:`w = 1/(D + \rho\bar D)`, weighted centring, leading triples, projections.
+
+    Primal: ``phi`` and ``psi`` are features, and :math:`D_1 = \Phi(\Psi'1)`. Dual (`fit_links`):
+    ``phi`` is a row of the similarity and ``psi`` a column, and :math:`D_1` is the row's sum.
+    New nodes go the same way, with the sums and means of the nodes fitted on.
+    """
+
+    def fit(self, phi: Any, psi: Any, s: int, regularization: float) -> Self:
+        d1, d2 = degrees(phi, psi)
+        self._weigh(d1, d2, regularization)
+        ones = np.ones(phi.shape[0])
+        self.phi_sum, self.psi_sum = np.asarray(phi.T @ ones), np.asarray(psi.T @ ones)
+        w1, w2 = random_walk_weights(d1, d2, regularization)
+        self._keep(solve_primal(phi, psi, w1, w2, s))
+        return self
+
+    def fit_links(self, links: Any, s: int, regularization: float) -> Self:
+        """S = A. Regularised degrees leave a leading pair that is not trivial: no centring."""
+        d1, d2 = similarity_degrees(links)
+        self._weigh(d1, d2, regularization)
+        self.phi_sum = self.psi_sum = np.ones(links.shape[0])
+        w1, w2 = random_walk_weights(d1, d2, regularization)
+        self._keep(solve_dual(links, w1, w2, s, center=False))
+        return self
+
+    def _weigh(self, d1: NDArray[Any], d2: NDArray[Any], regularization: float) -> None:
+        self.shift1, self.shift2 = (regularization * float(d.mean()) for d in (d1, d2))
+
+    def _keep(self, solution: Any) -> None:
+        self.U, self.V, self.sigma = solution.U, solution.V, solution.sigma
+        self.mean_phi, self.mean_psi = solution.mean_phi, solution.mean_psi
+
+    def embed(self, phi: Any, psi: Any) -> Embedding:
+        """e = U'(phi - mean), r = V'(psi - mean) and the weights of some nodes."""
+        e = np.asarray(phi @ self.U) - self.mean_phi @ self.U
+        r = np.asarray(psi @ self.V) - self.mean_psi @ self.V
+        w1 = 1 / np.maximum(phi @ self.psi_sum + self.shift1, np.finfo(float).tiny)
+        w2 = 1 / np.maximum(psi @ self.phi_sum + self.shift2, np.finfo(float).tiny)
+        return Embedding(e, r, w1, w2, self.sigma)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        names = ("U", "V", "sigma", "mean_phi", "mean_psi", "phi_sum", "psi_sum")
+        shifts = np.array([self.shift1, self.shift2])
+        return {**{name: getattr(self, name) for name in names}, "shifts": shifts}
+
+    @classmethod
+    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+        self = cls()
+        for name, value in state.items():
+            if name != "shifts":
+                setattr(self, name, value)
+        self.shift1, self.shift2 = (float(v) for v in state["shifts"])
+        return self

@@ -1,0 +1,185 @@
+r"""Attribute preparation, chosen from the data itself.
+
+Two kinds are told apart. *Words*: non-negative, mostly zero, many columns (bags of words, items,
+counts). *Measurements*: everything else. Both come out with rows of about unit length, so that
+nothing later depends on the unit of the input.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ._links import leading_svd
+
+__all__ = ["Measurements", "Preparation", "Words", "prepare"]
+
+WORDS_MIN_COLUMNS = 64
+"""Fewer columns than this are never treated as words."""
+
+WORDS_MAX_DENSITY = 0.5
+
+MAX_COLUMNS = 512
+"""Measurements with more columns are reduced to :data:`REDUCED_COLUMNS` first."""
+
+REDUCED_COLUMNS = 256
+
+_TINY = 1e-12
+
+
+class Words:
+    r"""Soft length normalisation: what a node holds, and a little of how much.
+
+    With :math:`\ell_v = \log(1 + \#\text{attributes of } v)`, the content of v is its tf-idf row
+    scaled to the length :math:`\ell_v / \bar\ell`. Values that are not whole numbers are taken
+    as weighted already and get no idf. The *magnitude* is the standardised :math:`\ell_v` with
+    the weight :math:`(\mathrm{std}\,\ell / \bar\ell)^2`: it matters where the lengths differ
+    a lot, and is silent elsewhere.
+    """
+
+    kind = "words"
+
+    def fit(self, x: Any) -> Self:
+        x = sp.csr_array(x)
+        n, d = x.shape
+        self.idf = np.ones(d)
+        if np.all(x.data == np.round(x.data)):
+            holders = np.bincount(x.indices, minlength=d)
+            self.idf = np.log((1 + n) / (1 + holders)) + 1
+        lengths = np.log1p(np.diff(x.indptr))
+        self.mean, self.std = max(float(lengths.mean()), _TINY), max(float(lengths.std()), _TINY)
+        return self
+
+    def content(self, x: Any) -> Any:
+        """CSR matrix of shape (n, d), non-negative."""
+        x = sp.csr_array(x)
+        weighted = x @ sp.diags_array(self.idf)
+        norms = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+        lengths = np.log1p(np.diff(x.indptr)) / self.mean
+        return sp.csr_array(sp.diags_array(lengths / np.maximum(norms, _TINY)) @ weighted)
+
+    def magnitude(self, counts: NDArray[Any]) -> NDArray[np.float64]:
+        """Of nodes with so many attributes (the count may be an estimate), shape (n,)."""
+        z = (np.log1p(counts) - self.mean) / self.std
+        return z * (self.std / self.mean) ** 2
+
+    def features(self, x: Any) -> Any:
+        """Non-negative features, shape (n, d + 2): content, and the magnitude split by sign."""
+        content = self.content(x)
+        z = self.magnitude(np.diff(content.indptr))
+        return sp.hstack([content, *(np.maximum(s * z, 0)[:, None] for s in (1, -1))]).tocsr()
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """Attribute that each feature belongs to, -1 for the magnitude; shape (d + 2,)."""
+        return np.r_[np.arange(len(self.idf)), -1, -1]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"idf": self.idf, "lengths": np.array([self.mean, self.std])}
+
+    @classmethod
+    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+        self = cls()
+        self.idf = state["idf"]
+        self.mean, self.std = (float(v) for v in state["lengths"])
+        return self
+
+
+class Measurements:
+    r"""Columns of mean 0 and variance 1, divided by the root of their number.
+
+    Constant columns are left out. More than :data:`MAX_COLUMNS` are reduced to their leading
+    principal directions. 0/1 columns that exclude each other and always sum to one are the
+    values of one categorical attribute, and stay together in `groups`.
+    """
+
+    kind = "measurements"
+
+    def fit(self, x: Any) -> Self:
+        x = _dense(x)
+        mean, std = x.mean(axis=0), x.std(axis=0)
+        keep = std > _TINY * np.maximum(1.0, np.abs(x).max(axis=0, initial=0.0))
+        self.groups_of_columns = _categorical_groups(x[:, keep])
+        width = int(keep.sum())
+        self.mean = mean[keep]
+        self.scale = 1 / (std[keep] * np.sqrt(max(width, 1)))
+        self.keep = np.flatnonzero(keep)
+        self.basis = np.zeros((0, 0))
+        if width > MAX_COLUMNS:
+            self.basis = leading_svd(self._standardised(x), REDUCED_COLUMNS)[2]
+            self.groups_of_columns = np.arange(REDUCED_COLUMNS)
+        return self
+
+    def _standardised(self, x: Any) -> NDArray[np.float64]:
+        return (_dense(x)[:, self.keep] - self.mean) * self.scale
+
+    def content(self, x: Any) -> NDArray[np.float64]:
+        """Array of shape (n, c) with mean 0."""
+        z = self._standardised(x)
+        return z @ self.basis if self.basis.size else z
+
+    def features(self, x: Any) -> NDArray[np.float64]:
+        """Non-negative features, shape (n, 2 c): the content split by sign."""
+        z = self.content(x)
+        return np.hstack([np.maximum(z, 0), np.maximum(-z, 0)])
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """Attribute that each feature belongs to, shape (2 c,)."""
+        return np.r_[self.groups_of_columns, self.groups_of_columns]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        names = ("mean", "scale", "keep", "basis", "groups_of_columns")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+        self = cls()
+        for name, value in state.items():
+            setattr(self, name, value)
+        return self
+
+
+Preparation = Words | Measurements
+
+
+def prepare(x: Any) -> Preparation | None:
+    """The preparation that suits the attributes; None where all of them are constant."""
+    n, d = x.shape
+    values = x.data if sp.issparse(x) else np.asarray(x)
+    filled = np.count_nonzero(values) / (n * d)
+    words = d >= WORDS_MIN_COLUMNS and filled < WORDS_MAX_DENSITY and values.min(initial=0) >= 0
+    if words:
+        return Words().fit(x)
+    fitted = Measurements().fit(x)
+    return fitted if len(fitted.keep) else None
+
+
+def _dense(x: Any) -> NDArray[np.float64]:
+    return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
+
+
+def _categorical_groups(x: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Number of the attribute that each column belongs to, shape (c,)."""
+    c = x.shape[1]
+    groups = np.full(c, -1)
+    binary = [j for j in range(c) if c <= MAX_COLUMNS and np.isin(x[:, j], (0.0, 1.0)).all()]
+    together = x[:, binary].T @ x[:, binary] > 0
+    n_groups = 0
+    for i, j in enumerate(binary):
+        if groups[j] >= 0:
+            continue
+        members = [i]
+        for other in range(i + 1, len(binary)):
+            if groups[binary[other]] < 0 and not together[other, members].any():
+                members.append(other)
+        columns = [binary[m] for m in members]
+        if len(members) > 1 and np.all(x[:, columns].sum(axis=1) == 1):
+            groups[columns] = n_groups
+            n_groups += 1
+    alone = np.flatnonzero(groups < 0)
+    groups[alone] = n_groups + np.arange(len(alone))
+    return groups

@@ -1,0 +1,185 @@
+"""Choices that never see labels: which view of the nodes is worth clustering by.
+
+Every statistic compares the data with a null model made from the data itself, or one random half
+of the data with the other. The draws are fixed, so that the choice does not depend on the seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_mutual_info_score
+
+from ._machine import Machine
+from ._views import View, explicit_maps, walk_matrix
+
+__all__ = ["Choice", "choose_view"]
+
+HOMOPHILY = 0.45
+"""From this correlation of own and neighbours' scores on, neighbours are averaged in."""
+
+NEIGHBOURS_AHEAD = 1.05
+"""Excess over its null that the neighbours' structure must show to come first."""
+
+LINK_HEAD, LINK_TAIL = 0.05, 0.25
+"""Links are k-clustered if their k - 1 leading singular values exceed the null by LINK_HEAD, and
+the next ones by no more than the share LINK_TAIL of that."""
+
+LINK_RELIABILITY = 0.2
+"""Least agreement of the clusterings by two halves of the links."""
+
+ATTRIBUTE_REGULARIZATION = 2.0
+LINK_REGULARIZATION = 0.3
+"""Degrees are D + regularization * mean(D)."""
+
+_SPLITS = 2
+
+
+class Choice(NamedTuple):
+    """The view chosen, and the statistics it was chosen by."""
+
+    view: View
+    evidence: dict[str, float]
+
+
+def choose_view(
+    features: Any | None, groups: NDArray[Any] | None, links: Any, k: int, directed: bool
+) -> Choice:
+    """The view for k clusters.
+
+    Parameters
+    ----------
+    features : prepared non-negative features (n, d), or None without attributes
+    groups : attribute of each feature, -1 for features that belong to none, shape (d,)
+    links : damped links without loops, CSR (n, n)
+    """
+    if features is None or groups is None:
+        return Choice("links", {})
+    if links.nnz == 0 or k == 1:
+        return Choice("own", {})
+    rng = np.random.default_rng(0)
+    content = features[:, np.flatnonzero(groups >= 0)]
+    own = Machine().fit(content, content, k, ATTRIBUTE_REGULARIZATION)
+    evidence = {
+        "own": _ratio(own.sigma, _shuffled_columns(content, rng), "own", links, k),
+        "homophily": homophily(content, links, own),
+    }
+    neighbours = Machine().fit(
+        *explicit_maps("neighbours", content, links), k, ATTRIBUTE_REGULARIZATION
+    )
+    shuffled = content[rng.permutation(content.shape[0])]
+    evidence["neighbours"] = _ratio(neighbours.sigma, shuffled, "neighbours", links, k)
+    ahead = evidence["neighbours"] > max(NEIGHBOURS_AHEAD, evidence["own"])
+    view: View = "neighbours" if ahead else "own"
+    # Where the neighbours show more structure than the node, half the correlation will do.
+    if evidence["homophily"] >= (HOMOPHILY / 2 if ahead else HOMOPHILY):
+        view = "smooth"
+    head, tail = link_excess(links, k, directed, rng)
+    evidence |= {"link_head": head, "link_tail": tail}
+    if head >= LINK_HEAD and tail <= LINK_TAIL * head:
+        for each in (view, "links"):
+            evidence[f"reliability_{each}"] = reliability(
+                each, features, groups, links, k, directed
+            )
+        if evidence["reliability_links"] >= max(LINK_RELIABILITY, evidence[f"reliability_{view}"]):
+            view = "links"
+    return Choice(view, evidence)
+
+
+def _ratio(sigma: NDArray[Any], null: Any, view: View, links: Any, k: int) -> float:
+    """Sum of the k leading singular values over the same for a null model's features."""
+    machine = Machine().fit(*explicit_maps(view, null, links), k, ATTRIBUTE_REGULARIZATION)
+    return float(sigma.sum() / max(machine.sigma.sum(), np.finfo(float).tiny))
+
+
+def _shuffled_columns(features: Any, rng: np.random.Generator) -> Any:
+    """Every column's entries placed at random nodes: same columns, nothing in common."""
+    if not sp.issparse(features):
+        return rng.permuted(features, axis=0)
+    columns = features.tocsc()
+    n = columns.shape[0]
+    counts = np.diff(columns.indptr)
+    rows = [rng.choice(n, m, replace=False) for m in counts]
+    at = (np.concatenate(rows), np.repeat(np.arange(len(counts)), counts))
+    return sp.csr_array((columns.data, at), shape=columns.shape)
+
+
+def homophily(features: Any, links: Any, own: Machine) -> float:
+    """Correlation over nodes of a node's score and its neighbours' mean score, averaged over the
+    leading directions of the node's own features, weighted by their singular values."""
+    directions = own.V / np.maximum(np.linalg.norm(own.V, axis=0), np.finfo(float).tiny)
+    both = (links + links.T).tocsr()
+    linked = np.diff(both.indptr) > 0
+    scores = features @ directions
+    means = (walk_matrix(both) @ scores)[linked]
+    scores = scores[linked]
+    scores, means = scores - scores.mean(axis=0), means - means.mean(axis=0)
+    spread = np.sqrt((scores**2).sum(axis=0) * (means**2).sum(axis=0))
+    correlations = (scores * means).sum(axis=0) / np.maximum(spread, np.finfo(float).tiny)
+    return float(own.sigma @ correlations / max(own.sigma.sum(), np.finfo(float).tiny))
+
+
+def link_excess(
+    links: Any, k: int, directed: bool, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Mean excess of the links' singular values 1 ... k-1 (head) and k+1 ... 2k (tail) over those
+    of a graph with the same degrees, wired at random."""
+    spectra = [
+        Machine().fit_links(matrix, 2 * k, LINK_REGULARIZATION).sigma
+        for matrix in (links, _rewired(links, directed, rng))
+    ]
+    excess = np.maximum(spectra[0] / np.maximum(spectra[1], np.finfo(float).tiny) - 1, 0)
+    excess[spectra[0] == 0] = 0
+    return float(excess[: k - 1].mean()), float(excess[k:].mean())
+
+
+def _rewired(links: Any, directed: bool, rng: np.random.Generator) -> Any:
+    part = (links if directed else sp.triu(links)).tocoo()
+    if directed:
+        return sp.csr_array((part.data, (part.row, rng.permutation(part.col))), shape=part.shape)
+    ends = rng.permutation(np.r_[part.row, part.col])
+    half = sp.csr_array((part.data, (ends[: part.nnz], ends[part.nnz :])), shape=part.shape)
+    return (half + half.T).tocsr()
+
+
+def reliability(
+    view: View, features: Any, groups: NDArray[Any], links: Any, k: int, directed: bool
+) -> float:
+    """Agreement (adjusted mutual information) of the clusterings by two halves of the data."""
+    rng = np.random.default_rng(0)
+    scores = []
+    for _ in range(_SPLITS):
+        labels = []
+        for half_features, half_links in _halves(features, groups, links, directed, rng):
+            if view == "links":
+                machine = Machine().fit_links(half_links, k, LINK_REGULARIZATION)
+            else:
+                machine = Machine().fit(
+                    *explicit_maps(view, half_features, half_links), k, ATTRIBUTE_REGULARIZATION
+                )
+            maps = explicit_maps(view, half_features, half_links)
+            rows = machine.embed(*maps).walk_rows(k)
+            labels.append(KMeans(k, n_init=3, random_state=0).fit_predict(rows))
+        scores.append(adjusted_mutual_info_score(*labels))
+    return float(np.mean(scores))
+
+
+def _halves(
+    features: Any, groups: NDArray[Any], links: Any, directed: bool, rng: np.random.Generator
+) -> list[tuple[Any, Any]]:
+    """Two disjoint halves of the links, and of the attributes; features of none go to both."""
+    part = (links if directed else sp.triu(links)).tocoo()
+    first = rng.random(part.nnz) < 0.5
+    side = rng.permutation(int(groups.max()) + 1) % 2
+    halves = []
+    for h, chosen in enumerate((first, ~first)):
+        at = (part.row[chosen], part.col[chosen])
+        half = sp.csr_array((part.data[chosen], at), shape=part.shape)
+        half = half if directed else (half + sp.triu(half, 1).T).tocsr()
+        columns = np.flatnonzero((groups < 0) | (side[groups] == h))
+        halves.append((features[:, columns], half))
+    return halves

@@ -1,0 +1,107 @@
+"""Explicit feature maps: four ways to look at the same nodes, and nothing learned.
+
+========== ======================================= =======================================
+view       phi                                     psi
+========== ======================================= =======================================
+own        the node's features F                   the same
+neighbours means of F over out-neighbours          means of F over in-neighbours
+smooth     F averaged by personalised PageRank     the same
+links      rows of A (out-links), S = A            columns of A (in-links)
+========== ======================================= =======================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+__all__ = ["FeatureMaps", "View", "damped", "explicit_maps", "walk_matrix"]
+
+View = Literal["own", "neighbours", "smooth", "links"]
+
+PAGERANK_RESTART = 0.15
+PAGERANK_ROUNDS = 15
+
+
+class FeatureMaps(NamedTuple):
+    """phi and psi of n nodes: arrays, CSR matrices or operators of shape (n, d)."""
+
+    phi: Any
+    psi: Any
+
+
+def damped(adjacency: Any, *, loops: bool) -> Any:
+    """Weights by their logarithm, log2(1 + w): a weight of 1 stays 1, a large one says little more.
+
+    ``loops=False`` leaves self-loops out: a node is not its own neighbour.
+    """
+    out = adjacency.astype(np.float64, copy=True)
+    out.data = np.log2(1 + out.data)
+    if not loops:
+        out.setdiag(0)
+        out.eliminate_zeros()
+    return out
+
+
+def walk_matrix(adjacency: Any) -> Any:
+    """Random walk P = D^-1 A, with zero rows where there is no way out."""
+    d = np.asarray(adjacency.sum(axis=1)).ravel()
+    return sp.csr_array(sp.diags_array(1 / np.where(d > 0, d, 1)) @ adjacency)
+
+
+def explicit_maps(view: View, features: Any, adjacency: Any) -> FeatureMaps:
+    """phi and psi of a view, from features (n, d) and damped links (n, n)."""
+    if view == "own":
+        return FeatureMaps(features, features)
+    if view == "neighbours":
+        out, into = walk_matrix(adjacency), walk_matrix(adjacency.T.tocsr())
+        return FeatureMaps(_product(out, features), _product(into, features))
+    if view == "smooth":
+        both = adjacency + adjacency.T + sp.eye_array(adjacency.shape[0], format="csr")
+        phi = _smoothed(walk_matrix(both), features)
+        return FeatureMaps(phi, phi)
+    return FeatureMaps(adjacency, adjacency.T.tocsr())
+
+
+def _product(matrix: Any, features: Any) -> Any:
+    """matrix @ features; an operator where the features are sparse, since the product is not."""
+    if not sp.issparse(features):
+        return matrix @ features
+    return _operator(features, lambda z: matrix @ z, lambda z: matrix.T @ z)
+
+
+def _smoothed(walk: Any, features: Any) -> Any:
+    """Rounds of Z <- (1 - a) P Z + a F, the personalised PageRank average of the features."""
+
+    def spread(matrix: Any, start: Any) -> Any:
+        z = start
+        for _ in range(PAGERANK_ROUNDS):
+            z = (1 - PAGERANK_RESTART) * (matrix @ z) + PAGERANK_RESTART * start
+        return z
+
+    if not sp.issparse(features):
+        return spread(walk, features)
+    back = walk.T.tocsr()
+    return _operator(features, lambda z: spread(walk, z), lambda z: spread(back, z))
+
+
+def _operator(features: Any, left: Any, left_t: Any) -> Any:
+    """Operator L F for a map L that acts on vectors and matrices of n rows."""
+
+    def matmat(z: Any) -> Any:
+        return left(features @ z)
+
+    def rmatmat(z: Any) -> Any:
+        return features.T @ left_t(z)
+
+    return LinearOperator(
+        features.shape,
+        matvec=matmat,
+        matmat=matmat,
+        rmatvec=rmatmat,
+        rmatmat=rmatmat,
+        dtype=np.float64,
+    )
