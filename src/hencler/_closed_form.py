@@ -2,8 +2,9 @@
 
 With attributes there are two pairs of maps, each with its similarity S = Phi Psi' and its wKSVD:
 the explicit view that the evidence speaks for (`_selection.py`), and the learned maps
-(`_learned.py`). Without attributes the links are all there is, S = A. Clusters come from a
-consensus over both (`_assign.py`).
+(`_learned.py`). Where there are no attributes, or where the evidence says that the links cluster
+the nodes better than the attributes do, S = A alone. Clusters come from a consensus of many runs
+over all of them (`_assign.py`).
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class ClosedFormModel:
             maps = explicit_maps(self.view, features, links)
             self.explicit = Machine().fit(*maps, self.s, ATTRIBUTE_REGULARIZATION)
         self.learned = self.learned_machine = None
-        if self.learn and self.preparation is not None:
+        if self.learn and self.preparation is not None and self.view != "links":
             self.learned = LearnedMaps().fit(
                 self.preparation, graph.x, links, graph.directed, k, seed
             )
