@@ -1,10 +1,9 @@
 """The default model: explicit and learned feature maps, wKSVD in closed form, a consensus.
 
-With attributes there are two pairs of maps, each with its similarity S = Phi Psi' and its wKSVD:
-the explicit view that the evidence speaks for (`_selection.py`), and the learned maps
-(`_learned.py`). Where there are no attributes, or where the evidence says that the links cluster
-the nodes better than the attributes do, S = A alone. Clusters come from a consensus of many runs
-over all of them (`_assign.py`).
+The evidence (`_selection.py`) says which explicit views to cluster by (`_views.py`): one of the
+attributes, the links themselves, or both. Beside a view of the attributes alone stand the learned
+maps (`_learned.py`). Each pair of maps has its similarity S = Phi Psi' and its wKSVD. Clusters come
+from a consensus of many runs over all of them (`_assign.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ._learned import LearnedMaps
 from ._links import known_links
 from ._machine import Embedding, Machine
 from ._prepare import Measurements, Preparation, Words, prepare
-from ._selection import ATTRIBUTE_REGULARIZATION, LINK_REGULARIZATION, choose_view
+from ._selection import ATTRIBUTE_REGULARIZATION, LINK_REGULARIZATION, choose_views
 from ._views import FeatureMaps, View, damped, explicit_maps
 
 __all__ = ["ClosedFormModel"]
@@ -43,11 +42,11 @@ class ClosedFormModel:
     """Explicit view and learned maps, each with its wKSVD; no gradient, no epochs."""
 
     preparation: Preparation | None
-    explicit: Machine
-    learned: LearnedMaps | None
-    learned_machine: Machine | None
-    view: View
+    views: tuple[View, ...]
     evidence: dict[str, float]
+    machines: list[Machine]  # one per view, then that of the learned maps if there are any
+    learned: LearnedMaps | None
+    scales: NDArray[np.float64] | None
     known_ids: NDArray[Any]
 
     def __init__(self, *, learn: bool = True, view: View | None = None) -> None:
@@ -61,41 +60,43 @@ class ClosedFormModel:
     ) -> Self:
         k = n_clusters
         self.k, self.directed, self.known_ids = k, graph.directed, graph.ids
+        self.s = min(n_components or max(2, round(DIMENSIONS[-1] * k)), graph.n_nodes)
         self.preparation = None if graph.x is None else prepare(graph.x)
-        features = groups = None
-        if self.preparation is not None:
-            features, groups = self.preparation.features(graph.x), self.preparation.groups
         links = self._links(graph)
-        if features is None and links.nnz == 0:
-            # Constant attributes and no links: all nodes are one and the same.
-            features, groups = np.ones((graph.n_nodes, 1)), np.zeros(1, dtype=np.int64)
-        if self.forced_view is None:
-            self.view, self.evidence = choose_view(features, groups, links, k, graph.directed)
-        else:
-            self.view, self.evidence = self.forced_view, {}
-        s = n_components or max(2, round(DIMENSIONS[-1] * k))
-        self.s = min(s, graph.n_nodes)
-        if self.view == "links":
-            self.explicit = Machine().fit_links(links, self.s, LINK_REGULARIZATION)
-        else:
-            maps = explicit_maps(self.view, features, links)
-            self.explicit = Machine().fit(*maps, self.s, ATTRIBUTE_REGULARIZATION)
-        self.learned = self.learned_machine = None
-        if self.learn and self.preparation is not None and self.view != "links":
+        self._choose(graph, links)
+        self.learned = None
+        if self.learn and self.preparation is not None and "links" not in self.views:
             self.learned = LearnedMaps().fit(
                 self.preparation, graph.x, links, graph.directed, k, seed
             )
-            maps = self.learned.maps(
-                graph.x, links, known_links(graph.with_links(links), graph.ids)
-            )
-            self.learned_machine = Machine().fit(*maps, self.s, LEARNED_REGULARIZATION)
-        embeddings = self._embeddings(graph)
-        rows = self._rows(embeddings)
-        runs = [LINK_RUNS if self.view == "links" else RUNS] * self._n_explicit
-        runs += [RUNS] * (len(rows) - len(runs))
-        members = [Member(z, r) for z, r in zip(rows, runs)]
+        self.machines = []
+        for view, maps in zip((*self.views, "learned"), self._maps(graph)):
+            if view == "links":
+                machine = Machine().fit_links(links, self.s, LINK_REGULARIZATION)
+            else:
+                shift = LEARNED_REGULARIZATION if view == "learned" else ATTRIBUTE_REGULARIZATION
+                machine = Machine().fit(*maps, self.s, shift)
+            self.machines.append(machine)
+        self.scales = None
+        rows = self._rows(self._embeddings(graph))
+        runs = LINK_RUNS if self.views == ("links",) else RUNS
+        members = [Member(z, runs) for z in rows]
         self.consensus = Consensus().fit(members, k, n_init, seed)
         return self
+
+    def _choose(self, graph: Graph, links: Any) -> None:
+        self.evidence = {}
+        if self.forced_view is not None:
+            self.views = (self.forced_view,)
+        elif self.preparation is None and links.nnz == 0:
+            self.views = ("own",)  # constant attributes and no links: all nodes are the same
+        else:
+            features = groups = None
+            if self.preparation is not None:
+                features, groups = self.preparation.features(graph.x), self.preparation.groups
+            self.views, self.evidence = choose_views(
+                features, groups, links, self.k, graph.directed
+            )
 
     def _links(self, graph: Graph) -> Any:
         """Damped links; self-loops count only where links are all there is."""
@@ -103,52 +104,61 @@ class ClosedFormModel:
 
     # --- use -----------------------------------------------------------------------------------
 
-    def _maps(self, graph: Graph) -> list[tuple[Machine, FeatureMaps]]:
-        """The machines with the feature maps they were fitted on, for a graph's nodes."""
+    def _maps(self, graph: Graph) -> list[FeatureMaps]:
+        """phi and psi of a graph's nodes, for each view and the learned maps."""
         links = self._links(graph)
-        known = known_links(graph.with_links(links), self.known_ids) if self._needs_links else None
-        if self.view == "links":
-            assert known is not None
-            explicit = FeatureMaps(*known)
-        elif self.preparation is None:
-            ones = np.ones((graph.n_nodes, 1))
-            explicit = FeatureMaps(ones, ones)
-        else:
-            explicit = explicit_maps(self.view, self.preparation.features(graph.x), links)
-        both = [(self.explicit, explicit)]
-        if self.learned is not None and self.learned_machine is not None:
-            assert known is not None
-            both.append((self.learned_machine, self.learned.maps(graph.x, links, known)))
-        return both
-
-    @property
-    def _needs_links(self) -> bool:
-        return self.view == "links" or self.learned is not None
+        known = None
+        if "links" in self.views or self.learned is not None:
+            known = known_links(graph.with_links(links), self.known_ids)
+        features: Any = np.ones((graph.n_nodes, 1))
+        if self.preparation is not None:
+            features = self.preparation.features(graph.x)
+        maps = [
+            FeatureMaps(*known)
+            if view == "links" and known is not None
+            else explicit_maps(view, features, links)
+            for view in self.views
+        ]
+        if self.learned is not None and known is not None:
+            maps.append(self.learned.maps(graph.x, links, known))
+        return maps
 
     def _embeddings(self, graph: Graph) -> list[Embedding]:
-        return [machine.embed(*maps) for machine, maps in self._maps(graph)]
-
-    @property
-    def _n_explicit(self) -> int:
-        return len(LINK_POWERS) if self.view == "links" else len(self._sizes)
-
-    @property
-    def _sizes(self) -> list[int]:
-        sizes = {min(self.s, max(1, int(f * self.k))) for f in DIMENSIONS}
-        return sorted(sizes)
+        return [machine.embed(*maps) for machine, maps in zip(self.machines, self._maps(graph))]
 
     def _rows(self, embeddings: list[Embedding]) -> list[NDArray[Any]]:
         """What the members of the consensus see, one array of n rows per member."""
-        explicit = embeddings[0]
-        if self.view == "links":
-            walk = explicit.walk_rows(min(self.k, self.s))
-            rows = [_shortened(walk, power) for power in LINK_POWERS]
+        sizes = sorted({min(self.s, max(1, int(f * self.k))) for f in DIMENSIONS})
+        link_rows = attribute_rows = None
+        for view, embedding in zip(self.views, embeddings):
+            if view == "links":
+                walk = embedding.walk_rows(min(self.k, self.s))
+                link_rows = [_shortened(walk, power) for power in LINK_POWERS]
+            else:
+                attribute_rows = [embedding.walk_rows(s) for s in sizes]
+        if attribute_rows is None or link_rows is None:
+            rows = attribute_rows or link_rows or []
         else:
-            rows = [explicit.walk_rows(s) for s in self._sizes]
-        return rows + [learned.flat_rows(s) for learned in embeddings[1:] for s in self._sizes]
+            rows = self._joined(attribute_rows, link_rows)
+        learned = embeddings[len(self.views) :]
+        return rows + [each.flat_rows(s) for each in learned for s in sizes]
+
+    def _joined(
+        self, attribute_rows: list[NDArray[Any]], link_rows: list[NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        """Attributes beside links, with the same variance in total over the nodes fitted on."""
+        if self.scales is None:
+            spreads = [float(z.var(axis=0).sum()) for z in (*attribute_rows, *link_rows)]
+            self.scales = 1 / np.sqrt(np.maximum(spreads, np.finfo(float).tiny))
+        a, b = self.scales[: len(attribute_rows)], self.scales[len(attribute_rows) :]
+        return [
+            np.hstack([x * scale_x, y * scale_y])
+            for x, scale_x in zip(attribute_rows, a)
+            for y, scale_y in zip(link_rows, b)
+        ]
 
     def embed(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
-        """e and r of all machines side by side, shape (n, s) or (n, 2 s) each."""
+        """e and r of all machines side by side, shape (n, s * machines) each."""
         embeddings = self._embeddings(graph)
         return np.hstack([z.e for z in embeddings]), np.hstack([z.r for z in embeddings])
 
@@ -157,20 +167,19 @@ class ClosedFormModel:
 
     @property
     def singular_values(self) -> NDArray[Any]:
-        machines = [self.explicit, self.learned_machine]
-        return np.concatenate([m.sigma for m in machines if m is not None])
+        return np.concatenate([machine.sigma for machine in self.machines])
 
     def similarity(self, graph: Graph, rows: Any, cols: Any) -> NDArray[Any]:
         """Block of S, the sum of the machines' similarities, each divided by its mean."""
         total: Any = 0.0
         n = graph.n_nodes
-        for machine, maps in self._maps(graph):
-            if machine is self.explicit and self.view == "links":
+        for view, machine, maps in zip((*self.views, "learned"), self.machines, self._maps(graph)):
+            if view == "links":
                 links = self._links(graph)
                 block, mean = links[rows][:, cols], links.sum() / n**2
             else:
                 block = _rows_of(maps.phi, rows) @ _rows_of(maps.psi, cols).T
-                mean = float(machine.phi_sum @ machine.psi_sum) / n**2
+                mean = float(machine.phi_sum @ machine.psi_sum) / len(self.known_ids) ** 2
             block = block.toarray() if sp.issparse(block) else np.asarray(block)
             total = total + block / max(mean, np.finfo(float).tiny)
         return np.asarray(total)
@@ -179,23 +188,21 @@ class ClosedFormModel:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """JSON header and arrays from which :meth:`from_state` makes the same model."""
-        parts: dict[str, dict[str, NDArray[Any]]] = {
-            "explicit": self.explicit.state(),
-            "consensus": self.consensus.state(),
-        }
+        parts = {f"machine{i}": machine.state() for i, machine in enumerate(self.machines)}
+        parts["consensus"] = self.consensus.state()
         if self.preparation is not None:
             parts["preparation"] = self.preparation.state()
-        if self.learned is not None and self.learned_machine is not None:
+        if self.learned is not None:
             parts["learned"] = self.learned.state()
-            parts["learned_machine"] = self.learned_machine.state()
         header = {
             "kind": "closed form",
             "preparation": None if self.preparation is None else self.preparation.kind,
-            "view": self.view,
+            "views": list(self.views),
             "evidence": self.evidence,
             "k": self.k,
             "s": self.s,
             "directed": self.directed,
+            "scales": None if self.scales is None else self.scales.tolist(),
             "known_ids": self.known_ids.tolist(),
         }
         arrays = {f"{part}.{k}": v for part, each in parts.items() for k, v in each.items()}
@@ -208,21 +215,21 @@ class ClosedFormModel:
             part, _, key = name.partition(".")
             parts.setdefault(part, {})[key] = value
         self = cls()
-        self.view, self.evidence = header["view"], header["evidence"]
+        self.views, self.evidence = tuple(header["views"]), header["evidence"]
         self.k, self.s, self.directed = header["k"], header["s"], header["directed"]
         self.known_ids = np.array(header["known_ids"])
+        self.scales = None if header["scales"] is None else np.array(header["scales"])
         kinds: dict[str, type[Words] | type[Measurements]] = {
             kind.kind: kind for kind in (Words, Measurements)
         }
-        self.preparation = None
+        self.preparation = self.learned = None
         if header["preparation"] is not None:
             self.preparation = kinds[header["preparation"]].from_state(parts["preparation"])
-        self.explicit = Machine.from_state(parts["explicit"])
+            if "learned" in parts:
+                self.learned = LearnedMaps.from_state(self.preparation, parts["learned"])
+        count = len(self.views) + (self.learned is not None)
+        self.machines = [Machine.from_state(parts[f"machine{i}"]) for i in range(count)]
         self.consensus = Consensus.from_state(parts["consensus"])
-        self.learned = self.learned_machine = None
-        if self.preparation is not None and "learned" in parts:
-            self.learned = LearnedMaps.from_state(self.preparation, parts["learned"])
-            self.learned_machine = Machine.from_state(parts["learned_machine"])
         return self
 
 

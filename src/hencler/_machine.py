@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._wksvd import degrees, random_walk_weights, similarity_degrees, solve_dual, solve_primal
+from ._wksvd import degrees, similarity_degrees, solve_dual, solve_primal
 
 __all__ = ["Embedding", "Machine"]
 
@@ -42,25 +42,27 @@ class Machine:
     """
 
     def fit(self, phi: Any, psi: Any, s: int, regularization: float) -> Self:
-        d1, d2 = degrees(phi, psi)
-        self._weigh(d1, d2, regularization)
+        w1, w2 = self._weigh(*degrees(phi, psi), regularization)
         ones = np.ones(phi.shape[0])
         self.phi_sum, self.psi_sum = np.asarray(phi.T @ ones), np.asarray(psi.T @ ones)
-        w1, w2 = random_walk_weights(d1, d2, regularization)
         self._keep(solve_primal(phi, psi, w1, w2, s))
         return self
 
     def fit_links(self, links: Any, s: int, regularization: float) -> Self:
         """S = A. Regularised degrees leave a leading pair that is not trivial: no centring."""
-        d1, d2 = similarity_degrees(links)
-        self._weigh(d1, d2, regularization)
+        w1, w2 = self._weigh(*similarity_degrees(links), regularization)
         self.phi_sum = self.psi_sum = np.ones(links.shape[0])
-        w1, w2 = random_walk_weights(d1, d2, regularization)
         self._keep(solve_dual(links, w1, w2, s, center=False))
         return self
 
-    def _weigh(self, d1: NDArray[Any], d2: NDArray[Any], regularization: float) -> None:
-        self.shift1, self.shift2 = (regularization * float(d.mean()) for d in (d1, d2))
+    def _weigh(
+        self, d1: NDArray[Any], d2: NDArray[Any], regularization: float
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        # Where no two nodes are similar at all, every node weighs the same.
+        self.shift1, self.shift2 = (
+            regularization * float(d.mean()) if d.any() else 1.0 for d in (d1, d2)
+        )
+        return 1 / (d1 + self.shift1), 1 / (d2 + self.shift2)
 
     def _keep(self, solution: Any) -> None:
         self.U, self.V, self.sigma = solution.U, solution.V, solution.sigma

@@ -147,13 +147,13 @@ Preparation = Words | Measurements
 
 
 def prepare(x: Any) -> Preparation | None:
-    """The preparation that suits the attributes; None where all of them are constant."""
+    """The preparation that suits the attributes; None where they tell no two nodes apart."""
     n, d = x.shape
     values = x.data if sp.issparse(x) else np.asarray(x)
     filled = np.count_nonzero(values) / (n * d)
     words = d >= WORDS_MIN_COLUMNS and filled < WORDS_MAX_DENSITY and values.min(initial=0) >= 0
     if words:
-        return Words().fit(x)
+        return Words().fit(x) if filled else None
     fitted = Measurements().fit(x)
     return fitted if len(fitted.keep) else None
 

@@ -1,4 +1,4 @@
-"""Choices that never see labels: which view of the nodes is worth clustering by.
+"""Choices that never see labels: which views of the nodes are worth clustering by.
 
 Every statistic compares the data with a null model made from the data itself, or one random half
 of the data with the other. The draws are fixed, so that the choice does not depend on the seed.
@@ -17,7 +17,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from ._machine import Machine
 from ._views import View, explicit_maps, walk_matrix
 
-__all__ = ["Choice", "choose_view"]
+__all__ = ["Choice", "choose_views"]
 
 HOMOPHILY = 0.45
 """From this correlation of own and neighbours' scores on, neighbours are averaged in."""
@@ -29,8 +29,8 @@ LINK_HEAD, LINK_TAIL = 0.05, 0.25
 """Links are k-clustered if their k - 1 leading singular values exceed the null by LINK_HEAD, and
 the next ones by no more than the share LINK_TAIL of that."""
 
-LINK_RELIABILITY = 0.2
-"""Least agreement of the clusterings by two halves of the links."""
+RELIABILITY = 0.2
+"""Least agreement of the clusterings by two halves of a view's data for the view to count."""
 
 ATTRIBUTE_REGULARIZATION = 2.0
 LINK_REGULARIZATION = 0.3
@@ -40,16 +40,16 @@ _SPLITS = 2
 
 
 class Choice(NamedTuple):
-    """The view chosen, and the statistics it was chosen by."""
+    """The views chosen, one of the attributes and/or the links, and the statistics behind it."""
 
-    view: View
+    views: tuple[View, ...]
     evidence: dict[str, float]
 
 
-def choose_view(
+def choose_views(
     features: Any | None, groups: NDArray[Any] | None, links: Any, k: int, directed: bool
 ) -> Choice:
-    """The view for k clusters.
+    """The views for k clusters.
 
     Parameters
     ----------
@@ -58,11 +58,29 @@ def choose_view(
     links : damped links without loops, CSR (n, n)
     """
     if features is None or groups is None:
-        return Choice("links", {})
+        return Choice(("links",), {})
     if links.nnz == 0 or k == 1:
-        return Choice("own", {})
+        return Choice(("own",), {})
     rng = np.random.default_rng(0)
-    content = features[:, np.flatnonzero(groups >= 0)]
+    view, evidence = _attribute_view(features[:, np.flatnonzero(groups >= 0)], links, k, rng)
+    head, tail = link_excess(links, k, directed, rng)
+    evidence |= {"link_head": head, "link_tail": tail}
+    if head < LINK_HEAD or tail > LINK_TAIL * head:
+        return Choice((view,), evidence)
+    reliable = []
+    both: tuple[View, ...] = (view, "links")
+    for each in both:
+        score = reliability(each, features, groups, links, k, directed)
+        evidence[f"reliability_{each}"] = score
+        if score >= RELIABILITY:
+            reliable.append(each)
+    return Choice(tuple(reliable) or (view,), evidence)
+
+
+def _attribute_view(
+    content: Any, links: Any, k: int, rng: np.random.Generator
+) -> tuple[View, dict[str, float]]:
+    """The node's own attributes, its neighbours', or both averaged."""
     own = Machine().fit(content, content, k, ATTRIBUTE_REGULARIZATION)
     evidence = {
         "own": _ratio(own.sigma, _shuffled_columns(content, rng), "own", links, k),
@@ -74,20 +92,10 @@ def choose_view(
     shuffled = content[rng.permutation(content.shape[0])]
     evidence["neighbours"] = _ratio(neighbours.sigma, shuffled, "neighbours", links, k)
     ahead = evidence["neighbours"] > max(NEIGHBOURS_AHEAD, evidence["own"])
-    view: View = "neighbours" if ahead else "own"
     # Where the neighbours show more structure than the node, half the correlation will do.
     if evidence["homophily"] >= (HOMOPHILY / 2 if ahead else HOMOPHILY):
-        view = "smooth"
-    head, tail = link_excess(links, k, directed, rng)
-    evidence |= {"link_head": head, "link_tail": tail}
-    if head >= LINK_HEAD and tail <= LINK_TAIL * head:
-        for each in (view, "links"):
-            evidence[f"reliability_{each}"] = reliability(
-                each, features, groups, links, k, directed
-            )
-        if evidence["reliability_links"] >= max(LINK_RELIABILITY, evidence[f"reliability_{view}"]):
-            view = "links"
-    return Choice(view, evidence)
+        return "smooth", evidence
+    return ("neighbours" if ahead else "own"), evidence
 
 
 def _ratio(sigma: NDArray[Any], null: Any, view: View, links: Any, k: int) -> float:

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+from hencler._assign import Consensus, KMeansAssigner, Member
+from hencler._errors import HenclerWarning
+
+
+def make_rows(seed=0, spread=1.0):
+    return make_blobs(200, centers=4, n_features=5, cluster_std=spread, random_state=seed)
+
+
+def test_kmeans_assigner_is_scikit_learns():
+    rows, _ = make_rows()
+    expected = KMeans(4, n_init=5, random_state=3).fit(rows)
+    assigner = KMeansAssigner().fit(rows, 4, 5, 3)
+    np.testing.assert_array_equal(assigner.predict(rows), expected.labels_)
+
+
+def test_too_few_distinct_rows_are_said():
+    with pytest.warns(HenclerWarning, match="only 2 of the 3"):
+        KMeansAssigner().fit(np.repeat([[0.0], [1.0]], 5, axis=0), 3, 1, 0)
+
+
+def test_a_consensus_finds_what_the_runs_agree_on():
+    rows, y = make_rows()
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=rows.shape)
+    members = [Member(rows, 4), Member(rows[:, :3], 4), Member(noise, 2)]
+    consensus = Consensus().fit(members, 4, 10, 0)
+    labels = consensus.predict([m.rows for m in members])
+    assert adjusted_rand_score(y, labels) > 0.98
+
+
+def test_a_consensus_is_steadier_than_its_runs():
+    rows, _ = make_rows(spread=6.0)
+    members = [Member(rows, 12)]
+
+    def agreement(labels):
+        pairs = [adjusted_rand_score(a, b) for a in labels for b in labels]
+        return np.mean(pairs)
+
+    single = [KMeans(4, n_init=1, random_state=s).fit_predict(rows) for s in range(5)]
+    joint = [Consensus().fit(members, 4, 10, s).predict([rows]) for s in range(5)]
+    assert agreement(joint) >= agreement(single)
+
+
+def test_new_nodes_go_the_same_way_and_state_is_kept():
+    rows, _ = make_rows()
+    members = [Member(rows, 2), Member(rows**2, 2)]
+    consensus = Consensus().fit(members, 4, 3, 0)
+    labels = consensus.predict([rows, rows**2])
+    np.testing.assert_array_equal(consensus.predict([rows[:9], rows[:9] ** 2]), labels[:9])
+    again = Consensus.from_state(consensus.state())
+    np.testing.assert_array_equal(again.predict([rows, rows**2]), labels)

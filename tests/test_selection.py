@@ -1,0 +1,77 @@
+"""The evidence must speak for the right view on graphs where it is known."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from hencler._prepare import prepare
+from hencler._selection import choose_views, link_excess, reliability
+from hencler._views import damped
+
+
+def sbm(y, inside, outside, seed=0, directed=False):
+    rng = np.random.default_rng(seed)
+    links = rng.random((len(y), len(y))) < np.where(y[:, None] == y, inside, outside)
+    np.fill_diagonal(links, False)
+    return sp.csr_array((links if directed else np.maximum(links, links.T)).astype(float))
+
+
+def words(y, seed=1, strength=0.25):
+    rng = np.random.default_rng(seed)
+    topics = np.clip(rng.random((y.max() + 1, 120)) < 0.15, 0, 1) * strength + 0.03
+    return sp.csr_array((rng.random((len(y), 120)) < topics[y]).astype(float))
+
+
+@pytest.fixture
+def y():
+    return np.random.default_rng(0).integers(3, size=240)
+
+
+def choose(x, links, k=3, directed=False):
+    prepared = prepare(x)
+    return choose_views(
+        prepared.features(x), prepared.groups, damped(links, loops=False), k, directed
+    )
+
+
+def test_without_attributes_there_are_only_links(y):
+    assert choose_views(None, None, sbm(y, 0.1, 0.1), 3, False).views == ("links",)
+
+
+def test_without_links_there_are_only_attributes(y):
+    assert choose(words(y), sp.csr_array((240, 240))).views == ("own",)
+
+
+def test_random_links_are_not_looked_at(y):
+    assert choose(words(y), sbm(y, 0.02, 0.02)).views == ("own",)
+
+
+def test_homophilous_links_smooth_the_attributes(y):
+    choice = choose(words(y, strength=0.12), sbm(y, 0.03, 0.004))
+    assert set(choice.views) & {"smooth", "links"}
+    assert choice.evidence["homophily"] > 0.3
+
+
+def test_clear_blocks_of_links_beat_meaningless_attributes(y):
+    rng = np.random.default_rng(5)
+    choice = choose(rng.normal(size=(240, 6)), sbm(y, 0.02, 0.2))
+    assert choice.views == ("links",)
+    assert choice.evidence["link_head"] > 0.05
+
+
+def test_random_links_have_no_excess(y):
+    rng = np.random.default_rng(0)
+    head, _ = link_excess(sbm(y, 0.05, 0.05), 3, False, rng)
+    assert head < 0.05
+    head, tail = link_excess(sbm(y, 0.2, 0.02), 3, False, rng)
+    assert head > 0.3
+    assert tail < 0.25 * head
+
+
+def test_reliability_is_high_only_where_halves_agree(y):
+    good, noise = words(y, strength=0.5), words(np.zeros_like(y))
+    links = sbm(y, 0.05, 0.05)
+    for x, low, high in ((good, 0.6, 1.0), (noise, -0.2, 0.2)):
+        prepared = prepare(x)
+        score = reliability("own", prepared.features(x), prepared.groups, links, 3, False)
+        assert low <= score <= high
