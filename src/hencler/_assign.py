@@ -16,7 +16,10 @@ from sklearn.metrics import pairwise_distances_argmin
 from ._errors import HenclerWarning
 from ._machine import Machine
 
-__all__ = ["Consensus", "KMeansAssigner", "Member"]
+__all__ = ["MANY_NODES", "Consensus", "KMeansAssigner", "Member"]
+
+MANY_NODES = 10_000
+"""Above this what only steadies the answer is done less often: starts, runs and draws."""
 
 
 class KMeansAssigner:
@@ -66,7 +69,7 @@ class Consensus:
     def fit(self, members: Sequence[Member], n_clusters: int, n_init: int, seed: int) -> Self:
         seeds = np.random.SeedSequence(seed).generate_state(1 + sum(m.runs for m in members))
         draws = iter(seeds.tolist())
-        quick = 3 if len(members[0].rows) <= _MANY_NODES else 1
+        quick = 3 if len(members[0].rows) <= MANY_NODES else 1
         self.centres = [
             [_centres(member.rows, n_clusters, quick, next(draws)) for _ in range(member.runs)]
             for member in members
@@ -112,10 +115,6 @@ class Consensus:
         self.machine = Machine.from_state(parts["machine"])
         self.final = KMeansAssigner.from_state(parts["final"])
         return self
-
-
-_MANY_NODES = 10_000
-"""Above this a run of a consensus has one start instead of three."""
 
 
 def _centres(rows: NDArray[Any], k: int, n_init: int, seed: int) -> NDArray[np.float64]:

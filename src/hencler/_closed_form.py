@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._assign import Consensus, Member
+from ._assign import MANY_NODES, Consensus, Member
 from ._graph import Graph
 from ._learned import LearnedMaps
 from ._links import known_links
@@ -30,12 +30,12 @@ LEARNED_REGULARIZATION = 1.0
 DIMENSIONS = (1.0, 1.5, 2.0, 3.0)
 """Dimensions that the members of the consensus see, in units of k."""
 
-RUNS = 4
-"""KMeans runs per dimension."""
+RUNS, RUNS_LARGE = 8, 4
+"""KMeans runs per member of the consensus, on small and on large graphs."""
 
-LINK_POWERS, LINK_RUNS = (0.5, 1.0), 8
+LINK_POWERS = (0.5, 1.0)
 """Rows of a link embedding are divided by these powers of their length, which is mostly the
-degree; runs per power."""
+degree."""
 
 
 class ClosedFormModel:
@@ -79,7 +79,7 @@ class ClosedFormModel:
             self.machines.append(machine)
         self.scales = None
         rows = self._rows(self._embeddings(graph))
-        runs = LINK_RUNS if self.views == ("links",) else RUNS
+        runs = RUNS if graph.n_nodes <= MANY_NODES else RUNS_LARGE
         members = [Member(z, runs) for z in rows]
         self.consensus = Consensus().fit(members, k, n_init, seed)
         return self

@@ -31,7 +31,80 @@ __all__ = ["HeNCler"]
 
 
 class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
-    """Cluster the nodes of a graph by a learned asymmetric similarity."""
+    r"""Cluster the nodes of a graph by a learned asymmetric similarity.
+
+    Two feature maps phi and psi give every node two roles, as a source and as a target of
+    similarity, :math:`S = \Phi\Psi'`. The weighted kernel SVD of S gives each node the embeddings
+    e (as a source) and r (as a target), and clusters are found in them. Linked nodes need not be
+    alike: what links mean is taken from the data.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+    preset : {"default", "paper", "released"}
+        ``"default"``: maps in closed form, chosen and trained without labels; no epochs.
+        ``"paper"``: two networks trained by gradient, the text of the paper with the least change
+        that makes it well defined. ``"released"``: behaves as the code its authors published.
+    n_components : int, optional
+        Dimension s of e and of r, per similarity; by default 3 k, and 2 k for the networks.
+    view : {"auto", "own", "neighbours", "smooth", "links"}
+        *default only.* How the explicit maps look at a node; ``"auto"`` goes by the evidence.
+    learned_maps : bool
+        *default only.* Whether maps trained on hidden attributes and links take part.
+    shared_map : bool
+        *Networks only.* One map for both roles, as in the paper's ablation "undirected".
+    losses : {"all", "reconstruction", "wksvd"}
+        *Networks only.* Which losses are trained, as in the paper's other ablations.
+    epochs : int, default 300
+        *Networks only.*
+    learning_rate : float, default 0.01
+        *Networks only.*
+    batch_size : int, optional
+        *Networks only.* Nodes per step; by default all.
+    n_init : int, default 10
+        Starts of the (last) KMeans.
+    device : {"auto", "cpu", "cuda"} or torch.device
+        *Networks only*; the default runs on the CPU.
+    callback : callable, optional
+        *Networks only.* Called with an :class:`~hencler._base.Epoch` after every epoch.
+    checkpoint : path, optional
+        *Networks only.* Folder in which an unfinished training is kept.
+    resume : bool
+        *Networks only.* Go on from the checkpoint, if there is one.
+    random_state : int, RandomState or None
+        The same seed gives the same clusters, bit for bit on a CPU.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        Cluster of every node, 0 ... n_clusters - 1.
+    e_, r_ : arrays of shape (n, s)
+        Embeddings as a source and as a target; several similarities stand side by side.
+    singular_values_ : array of shape (s,)
+    evidence_ : dict
+        *default only.* The label-free statistics by which views were chosen.
+    views_ : tuple of str
+        *default only.* The explicit views that were chosen.
+    history_ : list of dict
+        Losses of every epoch; empty for the default.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from hencler import HeNCler, make_heterophilous_graph
+    >>> from hencler.metrics import adjusted_rand_index
+    >>> graph = make_heterophilous_graph(random_state=0)
+    >>> model = HeNCler(n_clusters=4, random_state=0).fit(graph)
+    >>> model.views_
+    ('neighbours', 'links')
+    >>> round(adjusted_rand_index(model.labels_, graph.y), 2)
+    1.0
+
+    References
+    ----------
+    Achten, Op de Beeck, Tonin, Cevher & Suykens: HeNCler: Node Clustering in Heterophilous Graphs
+    via Learned Asymmetric Similarity. ICANN 2025.
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -117,8 +190,10 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
     def _fit(self, graph: Graph) -> None:
         seed = self._seed()
+        self._model: ClosedFormModel | NetworkModel
         if self.preset == "default":
-            self._model: ClosedFormModel | NetworkModel = self._fit_closed_form(graph, seed)
+            self._model = model = self._fit_closed_form(graph, seed)
+            self.views_, self.evidence_ = model.views, model.evidence
             self.history_: list[dict[str, float]] = []
         else:
             self._model = network = self._fit_network(graph, seed)
@@ -268,6 +343,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             self._model = _load_model(header["model"], parts["model"], device)
             for name in _FITTED:
                 setattr(self, name, parts["fitted"][name])
+            if isinstance(self._model, ClosedFormModel):
+                self.views_, self.evidence_ = self._model.views, self._model.evidence
             self.history_ = header["history"]
             self.n_features_in_ = int(header["n_features_in"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:

@@ -24,13 +24,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
+from ._assign import MANY_NODES
 from ._links import LinkColumns, Links
 from ._prepare import Measurements, Preparation, Words
 from ._views import FeatureMaps, walk_matrix
 
 __all__ = ["LearnedMaps"]
 
-DRAWS = 8
+DRAWS, DRAWS_LARGE = 24, 8
+"""Draws of what is hidden: more of them where a node more or less matters."""
+
 HIDDEN_SHARE = 0.5
 WEIGHT_DECAY = 0.5
 """In units of the mean diagonal of the views' Gram matrix."""
@@ -160,7 +163,7 @@ class LearnedMaps:
         links = 2 * len(self.links.left.T)
         gram, to_links = np.zeros((q, q)), np.zeros((q, links))
         to_attributes = np.zeros((q, width))
-        for _ in range(DRAWS):
+        for _ in range(DRAWS if len(views) <= MANY_NODES else DRAWS_LARGE):
             draw = self._draw(content, coordinates, whole, rng)
             gram += draw.views.T @ draw.views
             to_links += draw.views.T @ np.hstack([draw.out_links, draw.in_links])

@@ -13,7 +13,6 @@ _EXTRAS = {
     "networkx": "networkx",
     "pyarrow": "parquet",
     "matplotlib": "plot",
-    "plotly": "report",
     "jinja2": "report",
 }
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ._errors import HenclerError
+from ._errors import HenclerError, MissingExtraError
 
 app = typer.Typer(
     name="hencler",
@@ -412,15 +412,14 @@ def _collected() -> Iterator[list[str]]:
 
 def _write_report(folder: Path, quiet: bool) -> None:
     from ._run import read_run
+    from .report import write_report
 
     read_run(folder)
     try:
-        from .report import write_report
-    except ImportError:
+        write_report(folder)
+    except MissingExtraError as error:  # the clusters are written; a page less is no failure
         if not quiet:
-            err.print("report.html was left out")
-        return
-    write_report(folder)
+            err.print(f"no report.html: {_escape(str(error))}", highlight=False)
 
 
 def _show_summary(summary: dict[str, Any], folder: Path) -> None:

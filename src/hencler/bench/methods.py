@@ -9,7 +9,7 @@ from typing import Any
 from .._base import GraphClusterer
 from .._errors import ParameterError
 
-__all__ = ["ABLATIONS", "METHODS", "Method", "find_methods"]
+__all__ = ["ABLATIONS", "DEFAULT_ABLATIONS", "METHODS", "Method", "find_methods"]
 
 
 Maker = Callable[[int, int, str, str], GraphClusterer]
@@ -59,6 +59,7 @@ class Method:
     make : (n_clusters, seed, device, data set) -> estimator
     paper : its column in the paper's tables, or None
     trained : whether it has epochs for the paper's protocol to choose from
+    symmetrise : whether it is shown the graph without its directions
     """
 
     name: str
@@ -66,6 +67,7 @@ class Method:
     make: Maker
     paper: str | None = None
     trained: bool = False
+    symmetrise: bool = False
 
 
 def _baseline(name: str, **settings: Any) -> Maker:
@@ -133,7 +135,14 @@ ABLATIONS = (
 )
 """Variants of the preset ``paper``, as in the paper's ablation table."""
 
-METHODS: dict[str, Method] = {method.name: method for method in (*_ALL, *ABLATIONS)}
+DEFAULT_ABLATIONS = (
+    Method("default-own", "own attributes only", _hencler(view="own", learned_maps=False)),
+    Method("default-explicit", "without learned maps", _hencler(learned_maps=False)),
+    Method("default-undirected", "directions forgotten", _hencler(), symmetrise=True),
+)
+"""Parts of the default left out."""
+
+METHODS: dict[str, Method] = {m.name: m for m in (*_ALL, *ABLATIONS, *DEFAULT_ABLATIONS)}
 
 
 def find_methods(names: list[str] | None) -> list[Method]:

@@ -231,6 +231,7 @@ def _fit_and_score(
     assert graph.y is not None
     k = len(np.unique(graph.y[graph.y >= 0]))
     estimator = method.make(k, seed, device, graph.name or "")
+    shown = graph.to_undirected() if method.symmetrise else graph
     watch = _Watch(graph.y) if method.trained and protocol != "honest" else None
     if watch is not None:
         estimator.set_params(callback=watch)
@@ -239,7 +240,7 @@ def _fit_and_score(
         torch.cuda.reset_peak_memory_stats()
     start = time.perf_counter()
     with peak_memory() as memory:
-        labels = estimator.fit_predict(graph)
+        labels = estimator.fit_predict(shown)
     seconds = time.perf_counter() - start
     result: dict[str, Any] = {
         "status": "ok",
