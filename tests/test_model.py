@@ -47,10 +47,10 @@ def test_orthonormal_spans_the_same_space():
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
-@pytest.mark.parametrize("d_sparse", [0, 15])
-def test_losses_equal_a_naive_computation(variant, d_sparse):
+@pytest.mark.parametrize(("n", "d_sparse"), [(12, 0), (12, 15), (200, 40)])
+def test_losses_equal_a_naive_computation(variant, n, d_sparse):
     """Degrees from S itself, loops over nodes, a dense decoder."""
-    net, batch = make_net(variant, d_sparse=d_sparse), make_batch(d_sparse=d_sparse)
+    net, batch = make_net(variant, d_sparse=d_sparse), make_batch(n, d_sparse=d_sparse)
     out = net(batch)
     x = dense_inputs(batch.nodes)
     phi, psi = net.maps(FeatureRows(x))
@@ -88,8 +88,9 @@ def test_losses_equal_a_naive_computation(variant, d_sparse):
     torch.testing.assert_close(out.losses["edge"], edge, atol=1e-5, rtol=1e-4)
 
 
-def test_sparse_and_dense_inputs_give_the_same_gradients():
-    batch = make_batch(d_sparse=15)
+@pytest.mark.parametrize("n", [12, 200])  # the plain way, and taken apart
+def test_sparse_and_dense_inputs_give_the_same_gradients(n):
+    batch = make_batch(n, d_sparse=15)
     dense = batch._replace(nodes=FeatureRows(dense_inputs(batch.nodes)))
     gradients = []
     for each in (batch, dense):

@@ -29,6 +29,7 @@ loss is unbounded below as an entry of Sigma goes to 0.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -112,6 +113,12 @@ class FeatureRows:
         assert part is not None
         return int(part.shape[0])
 
+    @cached_property
+    def _whole(self) -> Tensor:
+        """All inputs as a dense matrix."""
+        parts = [part for part in (self.sparse, self.dense) if part is not None]
+        return torch.cat([part.to_dense() for part in parts], 1)
+
     def times(self, weight: Tensor) -> Tensor:
         """Inputs times a weight of shape (n_sparse + n_dense, m)."""
         if self.sparse is None:
@@ -126,14 +133,17 @@ class FeatureRows:
     def squared_error(self, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         r"""Sum of squares of ``hidden @ weight + bias - inputs``, over all entries.
 
-        For sparse inputs it is taken apart, so that nothing of the inputs' dense size exists:
-        with :math:`H = [h | 1]` and :math:`W` the weight above the bias,
+        For sparse inputs of many nodes it is taken apart, so that nothing of the inputs' dense
+        size exists: with :math:`H = [h | 1]` and :math:`W` the weight above the bias,
         :math:`\|HW - X\|^2 = \langle H'H, WW'\rangle - 2\langle H, XW'\rangle + \|X\|^2`.
         """
         if self.sparse is None:
             assert self.dense is not None
             return (hidden @ weight + bias - self.dense[:, : weight.shape[1]]).square().sum()
-        split = self.sparse.shape[1]
+        n, split = self.sparse.shape
+        if n * split <= (n + split) * hidden.shape[1]:  # few nodes: the plain way costs less
+            target = self._whole[:, : weight.shape[1]]
+            return (hidden @ weight + bias - target).square().sum()
         h = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], 1)
         w = torch.cat([weight, bias[None]], 0)
         w_sparse = w[:, :split]
