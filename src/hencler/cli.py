@@ -289,6 +289,7 @@ def datasets(
 # --- benchmarks ------------------------------------------------------------------------------
 
 RESULTS = Path("benchmarks/results")
+TABLE_START, TABLE_END = "<!-- table: start -->", "<!-- table: end -->"
 
 
 @bench_app.command("paper")
@@ -303,31 +304,63 @@ def bench_paper(
     store: Annotated[Path, typer.Option("--out", help="Where cells are kept.")] = RESULTS
     / "paper.jsonl",
     page: Annotated[Path | None, typer.Option(help="Markdown page to write.")] = None,
+    readme: Annotated[Path | None, typer.Option(help="File whose marked table to renew.")] = None,
+    only_tables: Annotated[bool, typer.Option(help="Run nothing, only write tables.")] = False,
 ) -> None:
     """Regenerate the paper's tables under both protocols.
 
     Example: hencler bench paper --datasets texas --methods kmeans,dmon,hencler --runs 2
     """
-    from .bench.paper import run
-    from .bench.tables import render
+    from .bench.paper import open_store, run
+    from .bench.tables import render, short_tables
     from .io import atomic_write
 
     names = _names(datasets)
-    cells = run(
-        store,
-        methods=_names(methods),
-        datasets=names,
-        runs=runs,
-        device=device,
-        protocol=protocol,
-        jobs=jobs,
-        reuse=reuse,
-        progress=_show_cell,
-    )
+    if only_tables:
+        cells = open_store(store)
+    else:
+        cells = run(
+            store,
+            methods=_names(methods),
+            datasets=names,
+            runs=runs,
+            device=device,
+            protocol=protocol,
+            jobs=jobs,
+            reuse=reuse,
+            progress=_show_cell,
+        )
     if page is not None:
         with atomic_write(page, mode="w") as file:
-            file.write(render(cells))
+            file.write(f"# Results\n\n{render(cells)}")
+    if readme is not None:
+        before, _, rest = readme.read_text(encoding="utf-8").partition(TABLE_START)
+        _, _, after = rest.partition(TABLE_END)
+        with atomic_write(readme, mode="w") as file:
+            file.write(f"{before}{TABLE_START}\n{short_tables(cells)}\n{TABLE_END}{after}")
     _show_cells(cells, names, _names(methods))
+
+
+@bench_app.command("figures")
+def bench_figures(
+    store: Annotated[Path, typer.Option(help="Cells of 'bench paper'.")] = RESULTS / "paper.jsonl",
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the pictures.")] = Path(
+        "docs/_static"
+    ),
+    datasets: Annotated[
+        str, typer.Option(help="Graphs whose learned similarity is drawn.")
+    ] = "wisconsin,drosophila-left",
+) -> None:
+    """Draw time against nodes, and the learned similarity ordered by class."""
+    from .bench._record import environment, write_json
+    from .bench.figures import similarity_figure, time_figure
+    from .bench.paper import open_store
+
+    folder.mkdir(parents=True, exist_ok=True)
+    time_figure(open_store(store), folder / "time.png")
+    numbers = similarity_figure(_names(datasets) or [], folder / "similarity.png")
+    write_json(RESULTS / "asymmetry.json", {"asymmetry": numbers, "environment": environment()})
+    out.print(f"{folder / 'time.png'}, {folder / 'similarity.png'}")
 
 
 @bench_app.command("encodings")
