@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from ._errors import GraphError
 from ._graph import Graph
+from ._wksvd import linear_operator
 
 __all__ = ["LinkColumns", "known_links", "leading_svd"]
 
@@ -62,14 +63,7 @@ class LinkColumns:
         def rmatmat(y: NDArray[Any]) -> NDArray[Any]:
             return scaled.T @ y - self.sigma0 * np.multiply.outer(q, h @ y)
 
-        operator = LinearOperator(
-            scaled.shape,
-            matvec=matmat,
-            matmat=matmat,
-            rmatvec=rmatmat,
-            rmatmat=rmatmat,
-            dtype=np.float64,
-        )
+        operator = linear_operator(scaled.shape, matmat, rmatmat)
         self.left, _, self.right = leading_svd(operator, self.n_columns)
         return self
 

@@ -36,6 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ._torch import SparseMatrix
 from ._wksvd import weighted_mean
 
 __all__ = ["Batch", "FeatureRows", "HeNClerNet", "ModelConfig", "Output", "Statistics"]
@@ -87,26 +88,12 @@ class ModelConfig:
         return asdict(self)
 
 
-class _SparseMatmul(torch.autograd.Function):
-    """``x @ weight`` for a constant CSR matrix x, with its transpose at hand for the gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: Tensor, x_t: Tensor) -> Tensor:
-        ctx.x_t = x_t
-        return x @ weight
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.x_t @ grads[0], None, None
-
-
 @dataclass(frozen=True)
 class FeatureRows:
     """Inputs of some nodes, shape (b, n_sparse + n_dense): a CSR part, then a dense part."""
 
     dense: Tensor | None = None
-    sparse: Tensor | None = None
-    sparse_t: Tensor | None = None
+    sparse: SparseMatrix | None = None
 
     def __len__(self) -> int:
         part = self.dense if self.dense is not None else self.sparse
@@ -116,8 +103,8 @@ class FeatureRows:
     @cached_property
     def _whole(self) -> Tensor:
         """All inputs as a dense matrix."""
-        parts = [part for part in (self.sparse, self.dense) if part is not None]
-        return torch.cat([part.to_dense() for part in parts], 1)
+        parts = [] if self.sparse is None else [self.sparse.forward.to_dense()]
+        return torch.cat([*parts, *([] if self.dense is None else [self.dense])], 1)
 
     def times(self, weight: Tensor) -> Tensor:
         """Inputs times a weight of shape (n_sparse + n_dense, m)."""
@@ -125,7 +112,7 @@ class FeatureRows:
             assert self.dense is not None
             return self.dense @ weight
         split = self.sparse.shape[1]
-        product: Tensor = _SparseMatmul.apply(weight[:split], self.sparse, self.sparse_t)
+        product = self.sparse @ weight[:split]
         if self.dense is not None and self.dense.shape[1]:
             product = product + self.dense @ weight[split:]
         return product
@@ -147,11 +134,11 @@ class FeatureRows:
         h = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], 1)
         w = torch.cat([weight, bias[None]], 0)
         w_sparse = w[:, :split]
-        cross = _SparseMatmul.apply(w_sparse.T, self.sparse, self.sparse_t)
+        cross = self.sparse @ w_sparse.T
         total = (
             ((h.T @ h) * (w_sparse @ w_sparse.T)).sum()
             - 2 * (h * cross).sum()
-            + self.sparse.values().square().sum()
+            + self.sparse.forward.values().square().sum()
         )
         if self.dense is not None and w.shape[1] > split:
             rest = w.shape[1] - split

@@ -57,6 +57,9 @@ class Words:
         """CSR matrix of shape (n, d), non-negative."""
         x = sp.csr_array(x)
         weighted = x @ sp.diags_array(self.idf)
+        largest = np.asarray(abs(weighted).max(axis=1).toarray()).ravel()
+        weighted = sp.csr_array(weighted)
+        weighted.data /= np.repeat(_unit(largest), np.diff(weighted.indptr))
         norms = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
         lengths = np.log1p(np.diff(x.indptr)) / self.mean
         return sp.csr_array(sp.diags_array(lengths / np.maximum(norms, _TINY)) @ weighted)
@@ -100,10 +103,13 @@ class Measurements:
 
     def fit(self, x: Any) -> Self:
         x = _dense(x)
-        mean, std = x.mean(axis=0), x.std(axis=0)
-        keep = std > _TINY * np.maximum(1.0, np.abs(x).max(axis=0, initial=0.0))
+        unit = _unit(np.abs(x).max(axis=0))
+        scaled = x / unit
+        mean, std = scaled.mean(axis=0), scaled.std(axis=0)
+        keep = std > _TINY
         self.groups_of_columns = _categorical_groups(x[:, keep])
         width = int(keep.sum())
+        self.unit = unit[keep]
         self.mean = mean[keep]
         self.scale = 1 / (std[keep] * np.sqrt(max(width, 1)))
         self.keep = np.flatnonzero(keep)
@@ -114,7 +120,7 @@ class Measurements:
         return self
 
     def _standardised(self, x: Any) -> NDArray[np.float64]:
-        return (_dense(x)[:, self.keep] - self.mean) * self.scale
+        return (_dense(x)[:, self.keep] / self.unit - self.mean) * self.scale
 
     def content(self, x: Any) -> NDArray[np.float64]:
         """Array of shape (n, c) with mean 0."""
@@ -132,7 +138,7 @@ class Measurements:
         return np.r_[self.groups_of_columns, self.groups_of_columns]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        names = ("mean", "scale", "keep", "basis", "groups_of_columns")
+        names = ("unit", "mean", "scale", "keep", "basis", "groups_of_columns")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -156,6 +162,13 @@ def prepare(x: Any) -> Preparation | None:
         return Words().fit(x) if filled else None
     fitted = Measurements().fit(x)
     return fitted if len(fitted.keep) else None
+
+
+def _unit(largest: NDArray[Any]) -> NDArray[np.float64]:
+    """Powers of two just above `largest`: dividing by them is exact, and squares stay in range."""
+    # 2^1024 is infinite and 2^-1074 the least there is; a factor of two either way is harmless.
+    exponent = np.clip(np.frexp(largest)[1], -1074, 1023)
+    return np.ldexp(1.0, np.where(largest > 0, exponent, 0))
 
 
 def _dense(x: Any) -> NDArray[np.float64]:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ._errors import ParameterError
 
-__all__ = ["resolve_device", "seeded", "sparse_tensor"]
+__all__ = ["SparseMatrix", "resolve_device", "seeded", "sparse_tensor"]
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -59,6 +60,34 @@ def sparse_tensor(
             device=device,
             check_invariants=False,
         )
+
+
+class SparseMatrix:
+    """Constant sparse matrix M on a device, with its transpose for the backward pass.
+
+    ``matrix @ tensor`` is differentiable in the tensor; M itself needs no gradient. Torch's own
+    backward pass of a CSR product transposes M again at every step.
+    """
+
+    def __init__(self, matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32):
+        self.shape: tuple[int, int] = matrix.shape
+        self.forward = sparse_tensor(matrix.tocsr(), device, dtype)
+        self.transposed = sparse_tensor(matrix.T.tocsr(), device, dtype)
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        product: Tensor = _Spmm.apply(self.forward, self.transposed, dense)
+        return product
+
+
+class _Spmm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, dense: Tensor) -> Tensor:
+        ctx.transposed = transposed
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, ctx.transposed @ grads[0]
 
 
 def _tensor(array: NDArray[Any]) -> torch.Tensor:

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ._cayley import CayleyAdam
 from ._graph import row_blocks
-from ._model import Batch, FeatureRows, HeNClerNet, Statistics
+from ._model import Batch, FeatureRows, HeNClerNet, Output, Statistics
 from ._sampling import PairSampler
-from ._torch import sparse_tensor
+from ._torch import SparseMatrix
 
 __all__ = ["Checkpoint", "NodeInputs", "TrainingSettings", "embed", "final_statistics", "train"]
 
@@ -60,10 +60,7 @@ class NodeInputs:
         dense = torch.from_numpy(np.hstack(parts).astype(np.float32)).to(device)
         if self.sparse is None:
             return FeatureRows(dense)
-        part = self.sparse[index]
-        return FeatureRows(
-            dense, sparse_tensor(part, device), sparse_tensor(part.T.tocsr(), device)
-        )
+        return FeatureRows(dense, SparseMatrix(self.sparse[index], device))
 
 
 class Checkpoint(Protocol):
@@ -135,6 +132,16 @@ def train(
 def _step(
     net: HeNClerNet, batch: Batch, optimisers: list[torch.optim.Optimizer]
 ) -> tuple[dict[str, Tensor], Callable[[], NDArray[Any]]]:
+    losses, output = _update(net, batch, optimisers)
+    # The embedding of the forward pass, before the update, is what the released code scores.
+    both = torch.cat([output.e, output.r], 1).detach()
+    return losses, lambda: both.cpu().numpy()
+
+
+def _update(
+    net: HeNClerNet, batch: Batch, optimisers: list[torch.optim.Optimizer]
+) -> tuple[dict[str, Tensor], Output]:
+    """One gradient step; the losses before it, detached, their sum first."""
     output = net(batch)
     loss = torch.stack(list(output.losses.values())).sum()
     for optimiser in optimisers:
@@ -142,10 +149,8 @@ def _step(
     loss.backward()
     for optimiser in optimisers:
         optimiser.step()
-    # The embedding of the forward pass, before the update, is what the released code scores.
-    both = torch.cat([output.e, output.r], 1).detach()
     losses = {"loss": loss.detach(), **{k: v.detach() for k, v in output.losses.items()}}
-    return losses, lambda: both.cpu().numpy()
+    return losses, output
 
 
 def _minibatch_epoch(
@@ -178,17 +183,11 @@ def _minibatch_epoch(
             statistics=running,
             momentum=_MOMENTUM,
         )
-        output = net(batch)
-        loss = torch.stack(list(output.losses.values())).sum()
-        for optimiser in optimisers:
-            optimiser.zero_grad()
-        loss.backward()
-        for optimiser in optimisers:
-            optimiser.step()
+        losses, output = _update(net, batch, optimisers)
         running = Statistics(*(value.detach() for value in output.statistics))
         share = len(chosen) / n
-        for name, value in {"loss": loss, **output.losses}.items():
-            totals[name] = totals.get(name, torch.zeros((), device=device)) + share * value.detach()
+        for name, value in losses.items():
+            totals[name] = totals.get(name, torch.zeros((), device=device)) + share * value
     assert running is not None
     net.keep_running_statistics(running)
 

@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
+
+from ._wksvd import linear_operator
 
 __all__ = ["FeatureMaps", "View", "damped", "explicit_maps", "walk_matrix"]
 
@@ -97,11 +98,4 @@ def _operator(features: Any, left: Any, left_t: Any) -> Any:
     def rmatmat(z: Any) -> Any:
         return features.T @ left_t(z)
 
-    return LinearOperator(
-        features.shape,
-        matvec=matmat,
-        matmat=matmat,
-        rmatvec=rmatmat,
-        rmatmat=rmatmat,
-        dtype=np.float64,
-    )
+    return linear_operator(features.shape, matmat, rmatmat)

@@ -46,6 +46,7 @@ __all__ = [
     "centre_similarity",
     "degrees",
     "fenchel_young_gap",
+    "linear_operator",
     "primal_objective",
     "random_walk_weights",
     "similarity_degrees",
@@ -284,7 +285,7 @@ def centre_similarity(S: Any, w1: NDArray[Any], w2: NDArray[Any]) -> Any:
         x = S.T @ (y - np.multiply.outer(p1, y.sum(0)))
         return np.asarray(x - p2 @ x)
 
-    return _operator(S.shape, matmat, rmatmat)
+    return linear_operator(S.shape, matmat, rmatmat)
 
 
 def solve_dual(
@@ -347,7 +348,7 @@ def _weighted(S: Any, w1: NDArray[Any], w2: NDArray[Any], center: bool) -> Any:
     root1, root2 = np.sqrt(w1), np.sqrt(w2)
     if isinstance(S_c, np.ndarray):
         return root1[:, None] * S_c * root2
-    return _operator(
+    return linear_operator(
         S.shape,
         lambda x: _scaled(root1, S_c @ _scaled(root2, x)),
         lambda y: _scaled(root2, S_c.T @ _scaled(root1, y)),
@@ -359,7 +360,7 @@ def _scaled(root: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:
     return (root if x.ndim == 1 else root[:, None]) * x
 
 
-def _operator(shape: tuple[int, int], matmat: Any, rmatmat: Any) -> Any:
+def linear_operator(shape: tuple[int, int], matmat: Any, rmatmat: Any) -> Any:
     """LinearOperator from two functions that take vectors as well as matrices."""
     return LinearOperator(
         shape, matvec=matmat, rmatvec=rmatmat, matmat=matmat, rmatmat=rmatmat, dtype=np.float64
@@ -481,7 +482,7 @@ def _matrix_free(
         t = phi.T @ x - np.multiply.outer(mean_phi, x.sum(0))
         return _scaled(root2, psi @ t - mean_psi @ t)
 
-    operator = _operator((phi.shape[0], psi.shape[0]), matmat, rmatmat)
+    operator = linear_operator((phi.shape[0], psi.shape[0]), matmat, rmatmat)
     noise = _removed_norm(w1, w2, psi @ mean_phi, phi @ mean_psi)
     h_e, sigma, h_r = _leading_triples(operator, min(s, phi.shape[1]), noise)
     right, left = _scaled(root2, h_r), _scaled(root1, h_e)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +14,7 @@ from torch import Tensor
 from .._base import Callback, Epoch
 from .._errors import HenclerError
 from .._graph import Attributes, Graph
-from .._torch import sparse_tensor
+from .._torch import SparseMatrix
 
 __all__ = ["SparseMatrix", "attributes_or_links", "input_matrix", "train"]
 
@@ -105,34 +104,6 @@ def attributes_or_links(graph: Graph, seed: int) -> Attributes:
     from .coclustering import link_columns
 
     return link_columns(graph, 64, seed)
-
-
-class SparseMatrix:
-    """Constant sparse matrix M on a device, with its transpose for the backward pass.
-
-    ``matrix @ tensor`` is differentiable in the tensor; M itself needs no gradient. Torch's own
-    backward pass of a CSR product transposes M again at every step.
-    """
-
-    def __init__(self, matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32):
-        self.shape: tuple[int, int] = matrix.shape
-        self.forward = sparse_tensor(matrix.tocsr(), device, dtype)
-        self.transposed = sparse_tensor(matrix.T.tocsr(), device, dtype)
-
-    def __matmul__(self, dense: Tensor) -> Tensor:
-        product: Tensor = _Spmm.apply(self.forward, self.transposed, dense)
-        return product
-
-
-class _Spmm(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, dense: Tensor) -> Tensor:
-        ctx.transposed = transposed
-        return matrix @ dense
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor]:
-        return None, None, ctx.transposed @ grads[0]
 
 
 def input_matrix(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import FileFormatError, HenclerError, ParameterError
+from ..io import atomic_write
 
 __all__ = ["JsonLines", "PeakMemory", "environment", "peak_memory", "write_json"]
 
@@ -208,19 +209,11 @@ def _sampled(resident: Callable[[], int]) -> Iterator[Callable[[], int]]:
 
 def write_json(path: str | Path, payload: Any) -> None:
     """Write `payload` so that `path` holds either the old file or the whole new one."""
-    target = Path(path)
     text = _dumps(payload, indent=2) + "\n"
+    target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    with atomic_write(target, mode="w") as file:
+        file.write(text)
 
 
 class JsonLines:
