@@ -144,6 +144,31 @@ def test_a_folder_that_cannot_be_written_is_said(files, run, tmp_path):
     assert str(tmp_path / "file") in err.replace("\n", "")
 
 
+def test_an_interrupted_fit_is_kept_and_resumed(files, run, tmp_path, monkeypatch):
+    import signal
+
+    from hencler import HeNCler
+
+    arguments = ("fit", files / "edges.csv", "-k", 3, "--preset", "paper", "--epochs", 8, "-q")
+    assert run(*arguments, "--out", tmp_path / "whole")[0] == 0
+
+    def interrupt(epoch):
+        if epoch.number == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HeNCler, "callback", property(lambda _: interrupt, lambda *_: None), False)
+        status, _, err = run(*arguments, "--out", tmp_path / "part")
+    assert status == 0
+    assert "interrupted after epoch 3 of 8" in " ".join(err.split())
+    assert (tmp_path / "part" / "labels.csv").exists()
+    assert (tmp_path / "part" / "checkpoint").exists()
+    assert run(*arguments, "--out", tmp_path / "part", "--resume")[0] == 0
+    assert not (tmp_path / "part" / "checkpoint").exists()
+    blobs = [(tmp_path / name / "labels.csv").read_bytes() for name in ("whole", "part")]
+    assert blobs[0] == blobs[1]
+
+
 def test_datasets_are_listed(run):
     status, out, _ = run("datasets", "--json")
     assert status == 0
@@ -166,6 +191,7 @@ def test_the_demo_shows_that_direction_matters(run, tmp_path):
         for line in out.splitlines()
         if line.startswith("│")
     }
+    assert (tmp_path / "demo" / "report.html").exists()
     assert rows["HeNCler"] > 0.8
     assert rows["HeNCler"] > rows["KMeans on the attributes"] + 0.1
     assert rows["HeNCler"] > rows["spectral, symmetrised graph"] + 0.1

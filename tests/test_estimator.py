@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hencler import Graph, HeNCler, make_heterophilous_graph
+from hencler import Graph, HeNCler, HenclerWarning, make_heterophilous_graph
 from hencler._errors import GraphError, ParameterError
 
 PRESETS = ["default", "paper", "released"]
@@ -177,7 +177,10 @@ def test_ctrl_c_stops_after_the_epoch_and_keeps_the_result(graph):
         if epoch.number == 2:
             signal.raise_signal(signal.SIGINT)
 
-    model = HeNCler(4, preset="paper", epochs=50, callback=interrupt, random_state=0).fit(graph)
+    model = HeNCler(4, preset="paper", epochs=50, callback=interrupt, random_state=0)
+    with pytest.warns(HenclerWarning, match="interrupted after epoch 2 of 50"):
+        model.fit(graph)
+    assert model.interrupted_
     assert len(model.history_) == 2
     assert model.labels_.shape == (graph.n_nodes,)
 

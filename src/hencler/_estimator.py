@@ -87,6 +87,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         *default only.* The explicit views that were chosen.
     history_ : list of dict
         Losses of every epoch; empty for the default.
+    interrupted_ : bool
+        Whether Ctrl-C ended the training before its last epoch.
     n_features_in_ : int
 
     Examples
@@ -190,14 +192,16 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
     def _fit(self, graph: Graph) -> None:
         seed = self._seed()
+        device = resolve_device(self.device)
         self._model: ClosedFormModel | NetworkModel
         if self.preset == "default":
             self._model = model = self._fit_closed_form(graph, seed)
             self.views_, self.evidence_ = model.views, model.evidence
             self.history_: list[dict[str, float]] = []
         else:
-            self._model = network = self._fit_network(graph, seed)
+            self._model = network = self._fit_network(graph, seed, device)
             self.history_ = network.history
+        self.interrupted_ = self.preset != "default" and len(self.history_) < self.epochs
         self.e_, self.r_ = self._model.embed(graph)
         self.singular_values_ = self._model.singular_values
         self.labels_ = self._model.clusters(graph)
@@ -213,7 +217,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         model = ClosedFormModel(learn=self.learned_maps, view=view)  # type: ignore[arg-type]
         return model.fit(graph, int(self.n_clusters), self.n_components, self.n_init, seed)
 
-    def _fit_network(self, graph: Graph, seed: int) -> NetworkModel:
+    def _fit_network(self, graph: Graph, seed: int, device: torch.device) -> NetworkModel:
         k = int(self.n_clusters)
 
         def on_epoch(epoch: int, losses: dict[str, float], embedding: Any) -> None:
@@ -224,7 +228,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             if self.callback is not None:
                 self.callback(Epoch(epoch, self.epochs, losses, clusters))
 
-        return NetworkModel(resolve_device(self.device)).fit(
+        return NetworkModel(device).fit(
             graph,
             k,
             TrainingSettings(self.epochs, self.learning_rate, self.batch_size, seed),

@@ -152,9 +152,11 @@ class CheckpointFile:
         epoch: int,
         tensors: Callable[[], dict[str, Tensor]],
         history: list[dict[str, float]],
+        *,
+        force: bool = False,
     ) -> None:
-        """Write a checkpoint if the last one is old enough."""
-        if time.monotonic() - self._last < self.seconds:
+        """Write a checkpoint if the last one is old enough, or if told to."""
+        if not force and time.monotonic() - self._last < self.seconds:
             return
         header = {"fingerprint": self.fingerprint, "epoch": epoch, "history": history}
         write_model(self.folder, header, {k: v.cpu().numpy() for k, v in tensors().items()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ._cayley import CayleyAdam
+from ._errors import HenclerWarning
 from ._graph import row_blocks
 from ._model import Batch, FeatureRows, HeNClerNet, Output, Statistics
 from ._sampling import PairSampler
@@ -73,6 +75,8 @@ class Checkpoint(Protocol):
         epoch: int,
         tensors: Callable[[], dict[str, Tensor]],
         history: list[dict[str, float]],
+        *,
+        force: bool,
     ) -> None: ...
 
 
@@ -122,9 +126,16 @@ def train(
             history.append(record)
             if on_epoch is not None:
                 on_epoch(epoch, record, embedding)
+            stop = interrupted() and epoch < settings.epochs
             if checkpoint is not None:
-                checkpoint.save(epoch, lambda: _state(net, optimisers), history)
-            if interrupted():
+                checkpoint.save(epoch, lambda: _state(net, optimisers), history, force=stop)
+            if stop:
+                warnings.warn(
+                    f"training was interrupted after epoch {epoch} of {settings.epochs}; the "
+                    "result so far is kept",
+                    HenclerWarning,
+                    stacklevel=2,
+                )
                 break
     return history
 

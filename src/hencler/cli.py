@@ -116,6 +116,7 @@ def demo(
     table = Table("method", "NMI", "ARI", "seconds")
     with _progress(quiet=False) as progress:
         rows, summary = run_demo(folder, seed, progress)
+    _write_report(folder, quiet=False)
     for row in rows:
         table.add_row(
             row["method"], f"{row['nmi']:.2f}", f"{row['ari']:.2f}", f"{row['seconds']:.1f}"
@@ -125,7 +126,7 @@ def demo(
         f"{summary['attributes']} attributes, {len(summary['cluster_sizes'])} clusters"
     )
     out.print(table)
-    out.print(f"The run is in {folder}: labels.csv, embeddings.npz, model, report.html")
+    out.print(f"The run is in {folder}; open {folder / 'report.html'} in a browser.")
 
 
 @app.command()
@@ -188,7 +189,8 @@ def fit(
         )
         if report:
             _write_report(folder, quiet or as_json)
-        model.discard_checkpoint()
+        if not model.interrupted_:
+            model.discard_checkpoint()
     if as_json:
         print(json.dumps({**summary, "out": str(folder)}))
     elif not quiet:
