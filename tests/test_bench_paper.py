@@ -138,3 +138,40 @@ def test_the_page_has_the_papers_numbers_and_ours(monkeypatch):
     assert "| DMoN | 30.0 |" in page  # what the pick was worth
     assert "| DMoN | texas | 9.06 ± 2.11 | 50.00 ± 0.00 | +40.9 |" in page
     json.dumps(tables.paper_tables())
+
+
+def test_the_short_table_takes_the_best_of_the_others():
+    cells = [
+        make_cell("hencler", 0, 0.45),
+        make_cell("kmeans", 0, 0.2),
+        make_cell("content", 0, 0.4),
+        make_cell("dmon", 0, 0.1, 0.9),
+        make_cell("hencler", 0, 0.7, dataset="serengeti"),
+        make_cell("spectral", 0, 0.3, dataset="serengeti"),
+    ]
+    page = tables.short_tables(cells)
+    assert "| **HeNCler, default** | **honest** | **45.0** |" in page
+    assert "| best untrained method *for that graph* | honest | 40.0 |" in page
+    assert "| best other trained method *for that graph* | honest | 10.0 |" in page
+    assert "| HeNCler in the paper | epoch picked by labels | 43.6 |" in page
+    assert "| spectral, symmetrised graph | 30.0 |" in page
+
+
+def test_the_readme_table_is_renewed_in_place(tmp_path, monkeypatch, capsys):
+    import sys
+
+    from hencler.bench.paper import open_store
+    from hencler.cli import main
+
+    store = open_store(tmp_path / "cells.jsonl")
+    store.append(make_cell("hencler", 0, 0.45))
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- table: start -->\nold\n<!-- table: end -->\nafter\n")
+    arguments = ["bench", "paper", "--only-tables", "--out", store.path, "--readme", readme]
+    monkeypatch.setattr(sys, "argv", ["hencler", *map(str, arguments)])
+    with pytest.raises(SystemExit):
+        main()
+    text = readme.read_text()
+    assert text.startswith("before\n<!-- table: start -->\n| NMI")
+    assert text.endswith("<!-- table: end -->\nafter\n")
+    assert "old" not in text
