@@ -67,6 +67,24 @@ def test_new_nodes_with_the_same_attributes_join_the_same_clusters():
     assert nmi(model.predict(part), model.labels_[:100]) > 0.5
 
 
+def test_a_graph_of_new_nodes_is_clustered_by_its_attributes():
+    """Communities with attributes: fitted on one graph, applied to another one."""
+    rng = np.random.default_rng(0)
+    means = 3 * rng.normal(size=(3, 8))
+
+    def draw(n, prefix):
+        y = rng.integers(3, size=n)
+        links = rng.random((n, n)) < np.where(y[:, None] == y, 0.1, 0.01)
+        x = means[y] + rng.normal(size=(n, 8))
+        names = [f"{prefix}{i}" for i in range(n)]
+        return Graph(np.maximum(links, links.T) * 1.0, x, ids=names, y=y)
+
+    first, second = draw(150, "a"), draw(90, "b")
+    model = HeNCler(3, random_state=0, view="own").fit(first)
+    assert nmi(first.y, model.labels_) > 0.95
+    assert nmi(second.y, model.predict(second)) > 0.9
+
+
 def test_a_view_that_needs_attributes_is_refused_without():
     graph = make_heterophilous_graph(50, n_attributes=0, random_state=0)
     with pytest.raises(ParameterError, match="needs attributes"):

@@ -58,7 +58,19 @@ def test_links_are_matched_by_id():
     np.testing.assert_allclose(links.into.toarray(), graph.adjacency.toarray().T[order])
 
 
-def test_nodes_that_are_all_unknown_are_refused():
+def test_nodes_that_are_all_unknown_are_refused_or_have_no_links():
     other = Graph(np.eye(3), ids=["x", "y", "z"])
     with pytest.raises(GraphError, match="none of the graph's nodes is known"):
         known_links(other, make_graph().ids)
+    links = known_links(other, make_graph().ids, required=False)
+    assert links.out.shape == (3, 80)
+    assert links.out.nnz == links.into.nnz == 0
+
+
+def test_nodes_without_ids_are_known_by_position_in_a_graph_of_the_same_size_only():
+    plain = Graph(make_graph().adjacency)
+    assert known_links(plain, plain.ids).out.nnz == plain.adjacency.nnz
+    part = Graph(plain.adjacency[:10][:, :10])
+    with pytest.raises(GraphError, match="none of the graph's nodes is known"):
+        known_links(part, plain.ids)
+    assert known_links(plain.subgraph(range(10)), plain.ids).out.nnz == part.adjacency.nnz

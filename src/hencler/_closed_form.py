@@ -109,7 +109,8 @@ class ClosedFormModel:
         links = self._links(graph)
         known = None
         if "links" in self.views or self.learned is not None:
-            known = known_links(graph.with_links(links), self.known_ids)
+            required = "links" in self.views
+            known = known_links(graph.with_links(links), self.known_ids, required=required)
         features: Any = np.ones((graph.n_nodes, 1))
         if self.preparation is not None:
             features = self.preparation.features(graph.x)

@@ -109,28 +109,30 @@ class Links(NamedTuple):
     into: Any
 
 
-def known_links(graph: Graph, known_ids: NDArray[Any]) -> Links:
+def known_links(graph: Graph, known_ids: NDArray[Any], *, required: bool = True) -> Links:
     """Links of a graph's nodes to and from the nodes with the known ids.
 
-    Links with other nodes say nothing to a model that never saw them, and are left out.
+    Links with other nodes say nothing to a model that never saw them, and are left out. A graph
+    without ids of its own is known by position, if it has as many nodes as the one fitted on.
+    Where no node is known, `required` makes it an error; else there are just no links.
     """
-    ids = graph.ids
-    if len(ids) == len(known_ids) and np.array_equal(ids, known_ids):
+    ids, n, m = graph.ids, graph.n_nodes, len(known_ids)
+    if n == m and (not graph.has_ids or np.array_equal(ids, known_ids)):
         return Links(graph.adjacency, graph.adjacency.T.tocsr())
-    if ids.dtype.kind != known_ids.dtype.kind:
-        ids, known_ids = ids.astype(str), known_ids.astype(str)
-    order = np.argsort(known_ids)
-    at = np.minimum(np.searchsorted(known_ids, ids, sorter=order), len(known_ids) - 1)
-    same = known_ids[order[at]] == ids
-    if not same.any():
+    same, at = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64)
+    if graph.has_ids:
+        if ids.dtype.kind != known_ids.dtype.kind:
+            ids, known_ids = ids.astype(str), known_ids.astype(str)
+        order = np.argsort(known_ids)
+        at = order[np.minimum(np.searchsorted(known_ids, ids, sorter=order), m - 1)]
+        same = known_ids[at] == ids
+    if required and not same.any():
         raise GraphError(
-            "none of the graph's nodes is known to the model, which was fitted on links alone",
-            remedy="Use the same node ids, or fit a model with attributes",
+            "none of the graph's nodes is known to the model, which was fitted on links",
+            remedy="Use the same node ids, or fit a model with attributes and view='own'",
         )
     rows = np.flatnonzero(same)
-    select = sp.csr_array(
-        (np.ones(len(rows)), (rows, order[at[rows]])), shape=(len(ids), len(known_ids))
-    )
+    select = sp.csr_array((np.ones(len(rows)), (rows, at[rows])), shape=(n, m))
     return Links((graph.adjacency @ select).tocsr(), (graph.adjacency.T @ select).tocsr())
 
 
