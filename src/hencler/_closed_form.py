@@ -33,9 +33,9 @@ DIMENSIONS = (1.0, 1.5, 2.0, 3.0)
 RUNS, RUNS_LARGE = 8, 4
 """KMeans runs per member of the consensus, on small and on large graphs."""
 
-LINK_POWERS = (0.5, 1.0)
+LINK_POWERS = (0.5, 0.75, 1.0)
 """Rows of a link embedding are divided by these powers of their length, which is mostly the
-degree."""
+degree. The middle one settles what the other two, where they disagree, would leave to chance."""
 
 
 class ClosedFormModel:
