@@ -111,6 +111,7 @@ def test_the_same_seed_gives_the_same_file(files, run, tmp_path):
         (["fit", "dataset:texos", "-k", "3"], ["texos", "texas"]),
         (["fit", "EDGES", "-k", "100"], ["n_clusters=100", "80"]),
         (["fit", "EDGES", "-k", "0"], ["--clusters"]),
+        (["fit", "EDGES", "-k", "many"], ["--clusters", "auto"]),
         (["fit", "EDGES"], ["--clusters"]),
         (["fit", "EDGES", "-k", "3", "--preset", "best"], ["preset"]),
         (["fit", "EDGES", "-k", "3", "--device", "toaster"], ["device"]),

@@ -185,6 +185,22 @@ def test_ctrl_c_stops_after_the_epoch_and_keeps_the_result(graph):
     assert model.labels_.shape == (graph.n_nodes,)
 
 
+def test_the_number_of_clusters_can_be_found():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=150)
+    links = rng.random((150, 150)) < np.where(y[:, None] == y, 0.02, 0.25)
+    model = HeNCler("auto", random_state=0).fit(Graph(links.astype(float)))
+    assert model.n_clusters_ == 3
+    assert set(model.labels_) == {0, 1, 2}
+
+
+def test_the_score_prefers_the_clusters_that_are_there(graph):
+    model = HeNCler(4, random_state=0).fit(graph)
+    assert model.score() == pytest.approx(model.score(graph))
+    model.labels_ = np.random.default_rng(0).permutation(model.labels_)
+    assert model.score() < model.score(graph)
+
+
 def test_clone_and_parameters():
     model = HeNCler(3, preset="paper", epochs=7, random_state=1)
     assert clone(model).get_params() == model.get_params()

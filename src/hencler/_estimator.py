@@ -24,6 +24,7 @@ from ._errors import GraphError, ModelFileError, ParameterError
 from ._graph import Graph, as_graph
 from ._network import NetworkModel
 from ._persistence import CheckpointFile, read_model, write_model
+from ._scoring import estimate_n_clusters, score_clustering
 from ._torch import resolve_device
 from ._training import TrainingSettings
 
@@ -40,7 +41,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_clusters : int, default 8
+    n_clusters : int or "auto", default 8
+        ``"auto"``: the number at which two halves of the data, clustered apart, agree best.
     preset : {"default", "paper", "released"}
         ``"default"``: maps in closed form, chosen and trained without labels; no epochs.
         ``"paper"``: two networks trained by gradient, the text of the paper with the least change
@@ -77,7 +79,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     Attributes
     ----------
     labels_ : array of shape (n,)
-        Cluster of every node, 0 ... n_clusters - 1.
+        Cluster of every node, 0 ... n_clusters_ - 1.
+    n_clusters_ : int
     e_, r_ : arrays of shape (n, s)
         Embeddings as a source and as a target; several similarities stand side by side.
     singular_values_ : array of shape (s,)
@@ -109,7 +112,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "preset": [StrOptions({"default", "paper", "released"})],
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "view": [StrOptions({"auto", "own", "neighbours", "smooth", "links"})],
@@ -129,7 +132,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         preset: str = "default",
         n_components: int | None = None,
@@ -193,6 +196,10 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     def _fit(self, graph: Graph) -> None:
         seed = self._seed()
         device = resolve_device(self.device)
+        if self.n_clusters == "auto":
+            self.n_clusters_ = estimate_n_clusters(graph, random_state=seed)[0]
+        else:
+            self.n_clusters_ = int(self.n_clusters)
         self._model: ClosedFormModel | NetworkModel
         if self.preset == "default":
             self._model = model = self._fit_closed_form(graph, seed)
@@ -215,10 +222,10 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
                 remedy="Use view='auto' or 'links'",
             )
         model = ClosedFormModel(learn=self.learned_maps, view=view)  # type: ignore[arg-type]
-        return model.fit(graph, int(self.n_clusters), self.n_components, self.n_init, seed)
+        return model.fit(graph, self.n_clusters_, self.n_components, self.n_init, seed)
 
     def _fit_network(self, graph: Graph, seed: int, device: torch.device) -> NetworkModel:
-        k = int(self.n_clusters)
+        k = self.n_clusters_
 
         def on_epoch(epoch: int, losses: dict[str, float], embedding: Any) -> None:
             def clusters() -> NDArray[np.int64]:
@@ -285,6 +292,30 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         self.fit(X, edges=edges)
         return np.hstack([self.e_, self.r_])
 
+    def score(self, X: Any = None, y: Any = None, *, edges: Any = None) -> float:
+        """Label-free score of the clusters of a graph, by default of the one fitted on.
+
+        Nats per node that the clusters save in telling the attributes and links they were chosen
+        to explain; higher is better, and below 0 they do not pay. Comparable between clusterings
+        of the same graph, not between graphs.
+
+        Parameters
+        ----------
+        X, edges : as for :meth:`fit`; by default the graph the model was fitted on
+        y : ignored
+        """
+        check_is_fitted(self)
+        if X is None:
+            return score_clustering(self._fitted_graph(), self.labels_)
+        graph = self._as_graph(X, edges, reset=False)
+        return score_clustering(graph, self._model.clusters(graph))
+
+    def _fitted_graph(self) -> Graph:
+        graph: Graph | None = getattr(self, "_graph", None)
+        if graph is None:
+            raise GraphError("a loaded model does not hold its graph", remedy="Pass the graph")
+        return graph
+
     def similarity(self, rows: Any = None, cols: Any = None, *, graph: Any = None) -> NDArray[Any]:
         """Block of the learned asymmetric similarity S = Phi Psi'.
 
@@ -298,10 +329,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         array of shape (len(rows), len(cols))
         """
         check_is_fitted(self)
-        if graph is None:
-            graph = getattr(self, "_graph", None)
-            if graph is None:
-                raise GraphError("a loaded model does not hold its graph", remedy="Pass graph=...")
+        graph = self._fitted_graph() if graph is None else graph
         graph = self._as_graph(graph, None, reset=False)
         everything = slice(None)
         return self._model.similarity(
@@ -326,6 +354,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
                 "hencler": __version__,
                 "parameters": self.settings(),
                 "n_features_in": int(self.n_features_in_),
+                "n_clusters": int(self.n_clusters_),
                 "history": self.history_,
                 "model": header,
             },
@@ -351,6 +380,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
                 self.views_, self.evidence_ = self._model.views, self._model.evidence
             self.history_ = header["history"]
             self.n_features_in_ = int(header["n_features_in"])
+            self.n_clusters_ = int(header["n_clusters"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ModelFileError(
                 f"the model is not complete or not consistent ({error})",

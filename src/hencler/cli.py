@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ._errors import HenclerError, MissingExtraError
+from ._errors import HenclerError, MissingExtraError, ParameterError
 
 app = typer.Typer(
     name="hencler",
@@ -132,7 +132,7 @@ def demo(
 @app.command()
 def fit(
     graph: GraphArgument,
-    clusters: Annotated[int, typer.Option("--clusters", "-k", min=1, help="Number of clusters.")],
+    clusters: Annotated[str, typer.Option("--clusters", "-k", help="How many, or 'auto'.")],
     features: FeaturesOption = None,
     label: LabelOption = None,
     directed: DirectedOption = None,
@@ -166,12 +166,13 @@ def fit(
     from ._estimator import HeNCler
     from ._run import open_graph, truth_labels, write_run
 
+    k = _cluster_count(clusters)
     loaded = open_graph(graph, features, label, directed)
     classes = truth_labels(loaded, truth)
     options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     with _progress(quiet or as_json) as progress, _collected() as notes:
         model = HeNCler(
-            clusters,
+            k,
             preset=preset,
             batch_size=batch_size,
             device=device,
@@ -196,6 +197,18 @@ def fit(
     elif not quiet:
         out.print(repr(loaded), highlight=False, markup=False)
         _show_summary(summary, folder)
+
+
+def _cluster_count(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise ParameterError(
+            f"{text!r} is not a number of clusters",
+            place="--clusters",
+            remedy="Give a whole number from 1 on, or 'auto'",
+        )
+    return int(text)
 
 
 @app.command()
