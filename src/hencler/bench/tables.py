@@ -348,8 +348,9 @@ def _time_table(found: dict[tuple[str, str], Summary], paper: dict[str, Any]) ->
                 rows.append([method.title, "paper", *published])
             rows.append([method.title, "ours", *ours])
     note = (
-        "Median seconds to a finished clustering. * on a generated graph of the same size, "
-        "since the graph itself could not be had."
+        "Median seconds to a finished clustering, on the machine named in each cell. Cells ran "
+        "side by side, up to 16 at a time, which lengthens them: orders of magnitude, not a race. "
+        "* on a generated graph of the same size, since the graph itself could not be had."
     )
     return _markdown(["method", "", *TIMED], rows) + f"\n\n{note}"
 
