@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test slow lint format clean
+.PHONY: demo test slow docs lint format clean
 
 demo: $(VENV)/.core  ## run the main job on an embedded graph
 	$(BIN)/hencler demo
@@ -14,6 +14,9 @@ test: $(VENV)/.dev lint  ## static checks, then the tests
 
 slow: $(VENV)/.dev  ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
+
+docs: $(VENV)/.docs  ## the pages, in docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -35,5 +38,9 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	touch $@ $(VENV)/.core
 
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api/generated
