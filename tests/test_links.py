@@ -28,6 +28,14 @@ def test_leading_svd_pads_what_a_matrix_does_not_have():
     assert right.shape == (80, 3)
 
 
+@pytest.mark.parametrize("shape", [(20, 30), (200, 100)])
+def test_leading_svd_of_nothing_is_nothing(shape):
+    left, values, right = leading_svd(sp.csr_array(shape), 3)
+    assert left.shape == (shape[0], 3)
+    assert right.shape == (shape[1], 3)
+    assert not values.any()
+
+
 def make_graph(n=80, seed=0):
     rng = np.random.default_rng(seed)
     return Graph((rng.random((n, n)) < 0.1) * rng.random((n, n)), ids=[f"n{i}" for i in range(n)])

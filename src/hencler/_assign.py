@@ -14,12 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
 from ._errors import HenclerWarning
+from ._links import MANY_NODES
 from ._machine import Machine
+from ._persistence import checked
 
 __all__ = ["MANY_NODES", "Consensus", "KMeansAssigner", "Member"]
-
-MANY_NODES = 10_000
-"""Above this what only steadies the answer is done less often: starts, runs and draws."""
 
 
 class KMeansAssigner:
@@ -44,9 +43,12 @@ class KMeansAssigner:
         return {"centres": self.centres}
 
     @classmethod
-    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+    def from_state(
+        cls, state: dict[str, NDArray[Any]], k: int | None = None, p: int | None = None
+    ) -> Self:
+        """`k`: number of centres, `p`: columns of the embedding, where they are known."""
         self = cls()
-        self.centres = state["centres"]
+        self.centres = checked(state, {"centres": "kp"}, {"k": k, "p": p})["centres"]
         return self
 
 
@@ -103,17 +105,30 @@ class Consensus:
         return arrays | {f"final.{k}": v for k, v in self.final.state().items()}
 
     @classmethod
-    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+    def from_state(
+        cls,
+        state: dict[str, NDArray[Any]],
+        k: int | None = None,
+        widths: Sequence[int | None] | None = None,
+    ) -> Self:
+        """`k`: clusters, `widths`: columns of each member's rows, where they are known."""
         self = cls()
-        count = sum(name.startswith("members.") for name in state)
-        self.centres = [list(state[f"members.{i}"]) for i in range(count)]
+        if widths is None:
+            widths = [None] * sum(name.startswith("members.") for name in state)
+        self.centres = []
+        for i, p in enumerate(widths):
+            name = f"members.{i}"
+            runs = checked(state, {name: "rkp"}, {"k": k, "p": p})[name]
+            self.centres.append(list(runs))
+            k = runs.shape[1]
         parts: dict[str, dict[str, NDArray[Any]]] = {"machine": {}, "final": {}}
         for name, value in state.items():
             part, _, key = name.partition(".")
             if part in parts:
                 parts[part][key] = value
-        self.machine = Machine.from_state(parts["machine"])
-        self.final = KMeansAssigner.from_state(parts["final"])
+        columns = sum(len(centres) for runs in self.centres for centres in runs)
+        self.machine = Machine.from_state(parts["machine"], columns, k)
+        self.final = KMeansAssigner.from_state(parts["final"], k, k)
         return self
 
 

@@ -8,16 +8,17 @@ from a consensus of many runs over all of them (`_assign.py`).
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._assign import MANY_NODES, Consensus, Member
-from ._graph import Graph
+from ._assign import Consensus, Member
+from ._errors import ModelFileError
+from ._graph import Graph, check_ids
 from ._learned import LearnedMaps
-from ._links import known_links
+from ._links import MANY_NODES, known_links
 from ._machine import Embedding, Machine
 from ._prepare import Measurements, Preparation, Words, prepare
 from ._selection import ATTRIBUTE_REGULARIZATION, LINK_REGULARIZATION, choose_views
@@ -59,7 +60,7 @@ class ClosedFormModel:
         self, graph: Graph, n_clusters: int, n_components: int | None, n_init: int, seed: int
     ) -> Self:
         k = n_clusters
-        self.k, self.directed, self.known_ids = k, graph.directed, graph.ids
+        self.k, self.known_ids, self.n_attributes = k, graph.ids, graph.n_attributes
         self.s = min(n_components or max(2, round(DIMENSIONS[-1] * k)), graph.n_nodes)
         self.preparation = None if graph.x is None else prepare(graph.x)
         links = self._links(graph)
@@ -129,7 +130,7 @@ class ClosedFormModel:
 
     def _rows(self, embeddings: list[Embedding]) -> list[NDArray[Any]]:
         """What the members of the consensus see, one array of n rows per member."""
-        sizes = sorted({min(self.s, max(1, int(f * self.k))) for f in DIMENSIONS})
+        sizes = self._sizes()
         link_rows = attribute_rows = None
         for view, embedding in zip(self.views, embeddings):
             if view == "links":
@@ -143,6 +144,10 @@ class ClosedFormModel:
             rows = self._joined(attribute_rows, link_rows)
         learned = embeddings[len(self.views) :]
         return rows + [each.flat_rows(s) for each in learned for s in sizes]
+
+    def _sizes(self) -> list[int]:
+        """Dimensions that the members see, per embedding."""
+        return sorted({min(self.s, max(1, int(f * self.k))) for f in DIMENSIONS})
 
     def _joined(
         self, attribute_rows: list[NDArray[Any]], link_rows: list[NDArray[Any]]
@@ -202,7 +207,7 @@ class ClosedFormModel:
             "evidence": self.evidence,
             "k": self.k,
             "s": self.s,
-            "directed": self.directed,
+            "n_attributes": self.n_attributes,
             "scales": None if self.scales is None else self.scales.tolist(),
             "known_ids": self.known_ids.tolist(),
         }
@@ -216,22 +221,62 @@ class ClosedFormModel:
             part, _, key = name.partition(".")
             parts.setdefault(part, {})[key] = value
         self = cls()
-        self.views, self.evidence = tuple(header["views"]), header["evidence"]
-        self.k, self.s, self.directed = header["k"], header["s"], header["directed"]
-        self.known_ids = np.array(header["known_ids"])
-        self.scales = None if header["scales"] is None else np.array(header["scales"])
+        self._take(header)
+        n, d = len(self.known_ids), self.n_attributes
         kinds: dict[str, type[Words] | type[Measurements]] = {
             kind.kind: kind for kind in (Words, Measurements)
         }
         self.preparation = self.learned = None
         if header["preparation"] is not None:
-            self.preparation = kinds[header["preparation"]].from_state(parts["preparation"])
+            self.preparation = kinds[header["preparation"]].from_state(parts["preparation"], d)
             if "learned" in parts:
-                self.learned = LearnedMaps.from_state(self.preparation, parts["learned"])
-        count = len(self.views) + (self.learned is not None)
-        self.machines = [Machine.from_state(parts[f"machine{i}"]) for i in range(count)]
-        self.consensus = Consensus.from_state(parts["consensus"])
+                self.learned = LearnedMaps.from_state(self.preparation, parts["learned"], n)
+        own = 1 if self.preparation is None else len(self.preparation.groups)
+        columns = [n if view == "links" else own for view in self.views]
+        if self.learned is not None:
+            columns.append(len(self.learned.shift_phi))
+        self.machines = [
+            Machine.from_state(parts[f"machine{i}"], c, self.s) for i, c in enumerate(columns)
+        ]
+        self.consensus = Consensus.from_state(parts["consensus"], self.k, self._widths())
         return self
+
+    def _take(self, header: dict[str, Any]) -> None:
+        """What the header of a file says, if it can be true."""
+        self.views, self.evidence = tuple(header["views"]), dict(header["evidence"])
+        self.k, self.s, self.n_attributes = header["k"], header["s"], header["n_attributes"]
+        self.known_ids = check_ids(header["known_ids"], len(header["known_ids"]))
+        self.scales = None if header["scales"] is None else np.array(header["scales"], dtype=float)
+        views = len(set(self.views) & set(get_args(View)))
+        count = views - ("links" in self.views)
+        if not (
+            header["kind"] == "closed form"
+            and all(type(number) is int for number in (self.k, self.s, self.n_attributes))
+            and min(self.k, self.s) >= 1
+            and max(self.k, self.s) <= len(self.known_ids)
+            and views == len(self.views) > 0
+            and count <= 1
+            and (self.scales is None) == (views == 1)
+            and (
+                self.scales is None or self.scales.shape == (len(self._sizes()) + len(LINK_POWERS),)
+            )
+            and (self.scales is None or bool(np.isfinite(self.scales).all()))
+        ):
+            raise ModelFileError("the header is not that of a model")
+
+    def _widths(self) -> list[int]:
+        """Columns of what the members of the consensus see."""
+        attributes, links = (
+            [2 * s for s in self._sizes()],
+            [2 * min(self.k, self.s)] * len(LINK_POWERS),
+        )
+        if "links" not in self.views:
+            rows = attributes
+        elif len(self.views) == 1:
+            rows = links
+        else:
+            rows = [a + b for a in attributes for b in links]
+        return rows + (attributes if self.learned is not None else [])
 
 
 def _shortened(rows: NDArray[Any], power: float) -> NDArray[Any]:

@@ -381,6 +381,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             self.history_ = header["history"]
             self.n_features_in_ = int(header["n_features_in"])
             self.n_clusters_ = int(header["n_clusters"])
+            if not len(self.labels_) == len(self.e_) == len(self.r_):
+                raise ValueError("labels, e and r are of different lengths")
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ModelFileError(
                 f"the model is not complete or not consistent ({error})",

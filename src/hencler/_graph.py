@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._errors import AttributeDataError, GraphError
 from ._optional import optional_import
 
-__all__ = ["Attributes", "Graph", "as_graph", "row_blocks"]
+__all__ = ["Attributes", "Graph", "as_graph", "check_ids", "row_blocks"]
 
 Attributes: TypeAlias = Any
 """Array, memory map or CSR matrix of shape (n, d)."""
@@ -81,7 +81,7 @@ class Graph:
         self.adjacency, self.directed = _check_edges(edges, directed)
         n = self.adjacency.shape[0]
         self.x = None if x is None else check_attributes(x, n)
-        self._ids = None if ids is None else _check_ids(ids, n)
+        self._ids = None if ids is None else check_ids(ids, n)
         self.y = None if y is None else _check_length(np.asarray(y), n, "y")
         self.attribute_names = None
         if attribute_names is not None:
@@ -212,7 +212,7 @@ class Graph:
         if nodes is None:
             ids = np.unique(np.concatenate([source, target]))
         else:
-            ids = _check_ids(nodes, len(nodes))
+            ids = check_ids(nodes, len(nodes))
             if (ids.dtype.kind == "U") != (source.dtype.kind == "U") and source.size:
                 ids, source, target = ids.astype(str), source.astype(str), target.astype(str)
         rows, cols = _positions(source, ids, "source"), _positions(target, ids, "target")
@@ -439,6 +439,13 @@ def _check_edges(edges: Any, directed: bool | None) -> tuple[sp.csr_array[Any], 
     if np.any(matrix.data == 0):
         matrix = matrix.copy()
         matrix.eliminate_zeros()
+    with np.errstate(over="ignore"):
+        total = matrix.data.sum()
+    if not np.isfinite(total):
+        raise GraphError(
+            f"the weights add up to more than a {matrix.dtype} can hold",
+            remedy="Divide all weights by the largest",
+        )
     if directed is None:
         directed = (matrix != matrix.T).nnz > 0
     elif not directed:
@@ -502,9 +509,17 @@ def check_attributes(x: Any, n: int) -> Attributes:
             f"attributes of type {values.dtype} are not real numbers",
             remedy="Encode text columns as numbers first",
         )
+    if sp.issparse(out) and (not out.has_canonical_format or not out.data.all()):
+        # Stored zeros and entries given twice must not count as attributes of their own.
+        out = out.copy()
+        out.sum_duplicates()
+        out.eliminate_zeros()
+    # torch knows no longer floats.
+    usable = values.dtype.kind == "f" and values.dtype.itemsize <= 8
+    if not usable and not isinstance(out, np.memmap):
+        with np.errstate(over="ignore"):
+            out = out.astype(np.float64)
     _check_finite(out)
-    if values.dtype.kind != "f" and not isinstance(out, np.memmap):
-        out = out.astype(np.float64)
     return out
 
 
@@ -543,7 +558,7 @@ def _id_array(ids: Any) -> NDArray[Any]:
     return array
 
 
-def _check_ids(ids: Any, n: int) -> NDArray[Any]:
+def check_ids(ids: Any, n: int) -> NDArray[Any]:
     array = _check_length(_id_array(ids), n, "ids")
     values, counts = np.unique(array, return_counts=True)
     if values.size != n:

@@ -24,8 +24,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
-from ._assign import MANY_NODES
-from ._links import LinkColumns, Links
+from ._links import MANY_NODES, LinkColumns, Links
+from ._persistence import checked
 from ._prepare import Measurements, Preparation, Words
 from ._views import FeatureMaps, walk_matrix
 
@@ -201,15 +201,26 @@ class LearnedMaps:
         return arrays | {f"links.{k}": v for k, v in self.links.state().items()}
 
     @classmethod
-    def from_state(cls, preparation: Preparation, state: dict[str, NDArray[Any]]) -> Self:
+    def from_state(
+        cls, preparation: Preparation, state: dict[str, NDArray[Any]], n: int | None = None
+    ) -> Self:
+        """`n`: nodes fitted on, where that is known."""
         self = cls()
         self.preparation = preparation
-        scale, link_scale, directed = (float(v) for v in state["scalars"])
-        self.scale, self.link_scale, self.directed = scale, link_scale, bool(directed)
-        for name in ("basis", "centre", "to_phi", "to_psi", "shift_phi", "shift_psi"):
-            setattr(self, name, state[name])
         links = {k[6:]: v for k, v in state.items() if k.startswith("links.")}
-        self.links = LinkColumns.from_state(links)
+        self.links = LinkColumns.from_state(links, n)
+        scalars = checked(state, {"scalars": "3"}, {"3": 3})["scalars"]
+        self.scale, self.link_scale = float(scalars[0]), float(scalars[1])
+        self.directed = bool(scalars[2])
+        c, sides = self.links.n_columns, 1 + self.directed
+        words = isinstance(preparation, Words)
+        w = state["basis"].shape[-1] + 1 if words else len(preparation.groups) // 2
+        sizes = {"0": 0, "d": len(preparation.groups) - 2, "b": w - 1, "w": w, "f": w + c}
+        sizes["q"] = w * (1 + sides) + c * sides
+        shapes = {"basis": "db" if words else "00", "centre": "w", "to_phi": "qf", "to_psi": "qf"}
+        shapes |= {"shift_phi": "f", "shift_psi": "f"}
+        for name, value in checked(state, shapes, sizes).items():
+            setattr(self, name, value)
         return self
 
 

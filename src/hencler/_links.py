@@ -11,9 +11,18 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from ._errors import GraphError
 from ._graph import Graph
+from ._persistence import checked
 from ._wksvd import linear_operator
 
-__all__ = ["LinkColumns", "known_links", "leading_svd"]
+__all__ = ["MANY_NODES", "LinkColumns", "known_links", "leading_svd"]
+
+
+MANY_NODES = 10_000
+"""Above this what only steadies the answer is done less often: starts, runs and draws; and
+singular vectors are as exact as it matters, not as it goes."""
+
+LARGE_TOLERANCE = 0.03
+"""Of singular vectors of large matrices; the values are then right to about 1e-6."""
 
 
 class LinkColumns:
@@ -94,7 +103,11 @@ class LinkColumns:
         return {**{n: getattr(self, n) for n in names}, "sigma0": np.array([self.sigma0])}
 
     @classmethod
-    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+    def from_state(cls, state: dict[str, NDArray[Any]], n: int | None = None) -> Self:
+        """`n`: nodes fitted on, where that is known."""
+        shapes = {"left": "nc", "right": "nc", "out_root": "n", "in_root": "n"}
+        shapes |= {"shifts": "2", "norms": "2", "sigma0": "1"}
+        state = checked(state, shapes, {"n": n, "1": 1, "2": 2})
         self = cls(state["left"].shape[1])
         for name, value in state.items():
             setattr(self, name, value)
@@ -146,6 +159,9 @@ def leading_svd(
     """
     n, m = matrix.shape
     small = min(n, m)
+    if not np.any(matrix @ np.random.default_rng(1).standard_normal(m)):
+        # Lanczos cannot start from a zero vector; that a product is zero by chance has chance 0.
+        return np.zeros((n, k)), np.zeros(k), np.zeros((m, k))
     if k >= small or small <= 64:
         dense = matrix @ np.eye(m) if isinstance(matrix, LinearOperator) else matrix
         dense = dense.toarray() if sp.issparse(dense) else np.asarray(dense)
@@ -153,7 +169,9 @@ def leading_svd(
         left, values, right = left[:, :k], values[:k], right_t[:k].T
     else:
         start = np.random.default_rng(0).standard_normal(small)
-        left, values, right_t = svds(matrix, k=k, v0=start, solver="arpack")
+        large = small > MANY_NODES
+        options = {"tol": LARGE_TOLERANCE, "ncv": k + max(k + 1, 40)} if large else {}
+        left, values, right_t = svds(matrix, k=k, v0=start, solver="arpack", **options)
         order = np.argsort(-values)
         left, values, right = left[:, order], values[order], right_t[order].T
     if values.size < k:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._links import MANY_NODES, leading_svd
+from ._persistence import checked
 from ._wksvd import degrees, similarity_degrees, solve_dual, solve_primal
 
 __all__ = ["Embedding", "Machine"]
@@ -51,8 +54,16 @@ class Machine:
     def fit_links(self, links: Any, s: int, regularization: float) -> Self:
         """S = A. Regularised degrees leave a leading pair that is not trivial: no centring."""
         w1, w2 = self._weigh(*similarity_degrees(links), regularization)
-        self.phi_sum = self.psi_sum = np.ones(links.shape[0])
-        self._keep(solve_dual(links, w1, w2, s, center=False))
+        n = links.shape[0]
+        self.phi_sum = self.psi_sum = np.ones(n)
+        if n <= MANY_NODES:
+            self._keep(solve_dual(links, w1, w2, s, center=False))
+            return self
+        root1, root2 = np.sqrt(w1), np.sqrt(w2)
+        weighted = sp.csr_array(sp.diags_array(root1) @ links @ sp.diags_array(root2))
+        h_e, self.sigma, h_r = leading_svd(weighted, s)
+        self.U, self.V = root2[:, None] * h_r, root1[:, None] * h_e
+        self.mean_phi = self.mean_psi = np.zeros(n)
         return self
 
     def _weigh(
@@ -82,9 +93,14 @@ class Machine:
         return {**{name: getattr(self, name) for name in names}, "shifts": shifts}
 
     @classmethod
-    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+    def from_state(
+        cls, state: dict[str, NDArray[Any]], d: int | None = None, s: int | None = None
+    ) -> Self:
+        """`d`: columns of phi and psi, `s`: components, where they are known."""
         self = cls()
-        for name, value in state.items():
+        shapes = {"U": "ds", "V": "ds", "sigma": "s", "shifts": "2"}
+        shapes |= dict.fromkeys(("mean_phi", "mean_psi", "phi_sum", "psi_sum"), "d")
+        for name, value in checked(state, shapes, {"d": d, "s": s, "2": 2}).items():
             if name != "shifts":
                 setattr(self, name, value)
         self.shift1, self.shift2 = (float(v) for v in state["shifts"])

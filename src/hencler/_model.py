@@ -39,7 +39,16 @@ from torch.nn import functional as F
 from ._torch import SparseMatrix
 from ._wksvd import weighted_mean
 
-__all__ = ["Batch", "FeatureRows", "HeNClerNet", "ModelConfig", "Output", "Statistics"]
+__all__ = [
+    "Batch",
+    "FeatureRows",
+    "HeNClerNet",
+    "Losses",
+    "ModelConfig",
+    "Output",
+    "Statistics",
+    "Variant",
+]
 
 SIGMA_FLOOR = 0.1
 """Share of Tr(Sigma) = 1 that is spread evenly, which bounds Sigma^-1 by s / SIGMA_FLOOR."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import warnings
+from typing import Any, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from ._assign import KMeansAssigner
 from ._encodings import random_walk_encoding
-from ._graph import Graph, row_blocks
+from ._errors import HenclerWarning, ModelFileError, ParameterError
+from ._graph import Graph, check_ids, row_blocks
 from ._links import LinkColumns, known_links
-from ._model import HeNClerNet, ModelConfig, Statistics
+from ._model import HeNClerNet, Losses, ModelConfig, Statistics, Variant
+from ._persistence import checked
 from ._torch import seeded
 from ._training import (
     Checkpoint,
@@ -30,6 +33,9 @@ __all__ = ["NetworkModel"]
 ENCODING_LENGTH = 3
 """Steps of the positional encoding, as in the released code; the paper does not say."""
 
+LARGEST = 1e9
+"""Attributes beyond this, or all below its inverse, are rescaled: squares must fit a float32."""
+
 LINK_COLUMNS = 64
 """Columns that stand for the links of a graph without attributes, out and in each."""
 
@@ -37,11 +43,13 @@ LINK_COLUMNS = 64
 class NetworkModel:
     """Feature maps trained by gradient, the presets ``paper`` and ``released``.
 
-    Inputs are the attributes as they are beside a random-walk positional encoding. A graph
-    without attributes is described by :class:`LinkColumns` instead.
+    Inputs are the attributes as they are (divided by `unit`, which is 1 unless they would not fit
+    single precision) beside a random-walk positional encoding. A graph without attributes is
+    described by :class:`LinkColumns` instead.
     """
 
     net: HeNClerNet
+    unit: float
     statistics: Statistics
     links: LinkColumns | None
     known_ids: NDArray[Any] | None
@@ -68,6 +76,7 @@ class NetworkModel:
         if graph.x is None:
             self.links = LinkColumns(min(LINK_COLUMNS, graph.n_nodes)).fit(graph.adjacency)
             self.known_ids = graph.ids
+        self.unit = _unit(graph)
         inputs = self.inputs(graph)
         n_sparse = 0 if inputs.sparse is None else inputs.sparse.shape[1]
         shapes: dict[str, Any] = {
@@ -88,6 +97,12 @@ class NetworkModel:
         )
         self.statistics = final_statistics(self.net, inputs, self.device)
         embedding = np.hstack(embed(self.net, inputs, self.statistics, self.device))
+        if not np.isfinite(embedding).all():
+            raise ParameterError(
+                "the training diverged: the embedding is not finite",
+                place=f"learning_rate={settings.learning_rate}",
+                remedy="Use a smaller learning rate, or standardise the attributes",
+            )
         self.assigner = KMeansAssigner().fit(embedding, n_clusters, n_init, settings.seed)
         return self
 
@@ -98,9 +113,9 @@ class NetworkModel:
             assert self.known_ids is not None
             columns = self.links.transform(*known_links(graph, self.known_ids))
             return NodeInputs(None, np.hstack(columns).astype(np.float32), encoding)
-        if sp.issparse(graph.x):
-            return NodeInputs(graph.x, None, encoding)
-        return NodeInputs(None, graph.x, encoding)
+        x: Any = graph.x
+        x = x if self.unit == 1 else x / self.unit
+        return NodeInputs(x, None, encoding) if sp.issparse(x) else NodeInputs(None, x, encoding)
 
     def embed(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
         """e and r, shape (n, s) each."""
@@ -141,6 +156,8 @@ class NetworkModel:
             "config": self.net.config.to_dict(),
             "encoding_length": self.encoding_length,
             "links": self.links is not None,
+            "unit": self.unit,
+            "n_clusters": len(self.assigner.centres),
         }
         if self.links is not None and self.known_ids is not None:
             arrays |= {f"links.{k}": v for k, v in self.links.state().items()}
@@ -152,22 +169,63 @@ class NetworkModel:
         cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]], device: torch.device
     ) -> Self:
         self = cls(device, int(header["encoding_length"]))
-        with seeded(0, device):  # overwritten below; torch has no cheaper way to make it
+        self.unit = float(header["unit"])
+        with torch.device("meta"):  # shapes without memory: sizes in a file may be of any size
             self.net = HeNClerNet(ModelConfig(**header["config"]))
-        self.net.load_state_dict(
-            {k[4:]: torch.from_numpy(v) for k, v in arrays.items() if k.startswith("net.")}
+        parts: dict[str, dict[str, NDArray[Any]]] = {"net": {}, "statistics": {}}
+        for name, value in arrays.items():
+            part, _, key = name.partition(".")
+            parts.setdefault(part, {})[key] = value
+        config, types = self.net.config, {k: v.dtype for k, v in self.net.state_dict().items()}
+        if not (
+            config.n_encoding == self.encoding_length
+            and type(config.shared_map) is bool
+            and header["links"] is ("links" in parts)
+            and config.variant in get_args(Variant)
+            and config.losses in get_args(Losses)
+            and 0 < self.unit < np.inf
+        ):
+            raise ModelFileError("the header is not that of a model")
+        weights = {k: torch.from_numpy(v.copy()) for k, v in parts["net"].items()}
+        for name, tensor in weights.items():
+            # The running estimates are NaN in a model that was trained on whole graphs.
+            finite = name == "running" or bool(torch.isfinite(tensor).all())
+            if types.get(name) != tensor.dtype or not finite:
+                raise ModelFileError(f"the tensor {name!r} is of another type or not finite")
+        self.net.load_state_dict(weights, assign=True)
+        statistics = checked(
+            parts["statistics"], dict.fromkeys(Statistics._fields, "f"), {"f": config.n_features}
         )
         self.statistics = Statistics(
-            *(torch.from_numpy(arrays[f"statistics.{f}"]).to(device) for f in Statistics._fields)
+            *(torch.from_numpy(value.copy()).to(device) for value in statistics.values())
         )
         self.links = self.known_ids = None
         if header["links"]:
-            self.links = LinkColumns.from_state(
-                {k[6:]: v for k, v in arrays.items() if k.startswith("links.")}
-            )
-            self.known_ids = np.array(header["known_ids"])
+            self.known_ids = check_ids(header["known_ids"], len(header["known_ids"]))
+            self.links = LinkColumns.from_state(parts["links"], len(self.known_ids))
+            if config.n_inputs != 2 * self.links.n_columns + self.encoding_length:
+                raise ModelFileError("the links have another number of columns than the network")
         self.assigner = KMeansAssigner.from_state(
-            {k[9:]: v for k, v in arrays.items() if k.startswith("assigner.")}
+            parts["assigner"], int(header["n_clusters"]), 2 * config.n_components
         )
         self.history = []
         return self
+
+
+def _unit(graph: Graph) -> float:
+    """What the attributes are divided by to fit single precision."""
+    if graph.x is None:
+        return 1.0
+    largest = 0.0
+    for rows in row_blocks(*graph.x.shape):
+        part = graph.x[rows]
+        largest = max(largest, float(part.max()), -float(part.min()))
+    if largest == 0 or 1 / LARGEST <= largest <= LARGEST:
+        return 1.0
+    warnings.warn(
+        f"the largest attribute is {largest:.3g}; the network works in single precision, so that "
+        f"all attributes were divided by {largest:.3g}. Standardise them to choose otherwise",
+        HenclerWarning,
+        stacklevel=5,
+    )
+    return max(largest, np.finfo(float).tiny)  # the inverse of less is infinite

@@ -13,7 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._errors import ModelFileError
 from ._links import leading_svd
+from ._persistence import checked
 
 __all__ = ["Measurements", "Preparation", "Words", "prepare"]
 
@@ -56,10 +58,8 @@ class Words:
     def content(self, x: Any) -> Any:
         """CSR matrix of shape (n, d), non-negative."""
         x = sp.csr_array(x)
-        weighted = x @ sp.diags_array(self.idf)
-        largest = np.asarray(abs(weighted).max(axis=1).toarray()).ravel()
-        weighted = sp.csr_array(weighted)
-        weighted.data /= np.repeat(_unit(largest), np.diff(weighted.indptr))
+        unit = _unit(abs(x).max(axis=1).toarray())
+        weighted = sp.diags_array(1 / unit) @ x @ sp.diags_array(self.idf)
         norms = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
         lengths = np.log1p(np.diff(x.indptr)) / self.mean
         return sp.csr_array(sp.diags_array(lengths / np.maximum(norms, _TINY)) @ weighted)
@@ -84,8 +84,10 @@ class Words:
         return {"idf": self.idf, "lengths": np.array([self.mean, self.std])}
 
     @classmethod
-    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+    def from_state(cls, state: dict[str, NDArray[Any]], d: int | None = None) -> Self:
+        """`d`: number of attributes, where that is known."""
         self = cls()
+        state = checked(state, {"idf": "d", "lengths": "2"}, {"d": d, "2": 2})
         self.idf = state["idf"]
         self.mean, self.std = (float(v) for v in state["lengths"])
         return self
@@ -142,10 +144,19 @@ class Measurements:
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def from_state(cls, state: dict[str, NDArray[Any]]) -> Self:
+    def from_state(cls, state: dict[str, NDArray[Any]], d: int | None = None) -> Self:
+        """`d`: number of attributes, where that is known."""
         self = cls()
-        for name, value in state.items():
+        reduced = state["basis"].size > 0
+        shapes = dict.fromkeys(("keep", "unit", "mean", "scale"), "c")
+        shapes |= {"basis": "cb" if reduced else "00"}
+        shapes |= {"groups_of_columns": "b" if reduced else "c"}
+        integers = ("keep", "groups_of_columns")
+        for name, value in checked(state, shapes, {"0": 0}, integers=integers).items():
             setattr(self, name, value)
+        groups = self.groups_of_columns
+        if not (_all_within(self.keep, d or np.inf) and _all_within(groups, len(groups))):
+            raise ModelFileError("the columns of the attributes are not those of a model")
         return self
 
 
@@ -164,11 +175,16 @@ def prepare(x: Any) -> Preparation | None:
     return fitted if len(fitted.keep) else None
 
 
+def _all_within(positions: NDArray[np.int64], n: float) -> bool:
+    """Whether there are any, and all are in 0 ... n - 1."""
+    return positions.size > 0 and bool(positions.min() >= 0 and positions.max() < n)
+
+
 def _unit(largest: NDArray[Any]) -> NDArray[np.float64]:
     """Powers of two just above `largest`: dividing by them is exact, and squares stay in range."""
-    # 2^1024 is infinite and 2^-1074 the least there is; a factor of two either way is harmless.
-    exponent = np.clip(np.frexp(largest)[1], -1074, 1023)
-    return np.ldexp(1.0, np.where(largest > 0, exponent, 0))
+    # 2^1024 is infinite, and the inverse of less than 2^-1022 is.
+    exponent = np.clip(np.frexp(largest)[1], -1022, 1023)
+    return np.asarray(np.ldexp(1.0, np.where(largest > 0, exponent, 0)))
 
 
 def _dense(x: Any) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from .datasets import load_dataset
 from .io import align_labels, atomic_write, read_graph, read_labels, write_labels, write_npz
 from .metrics import evaluate
 
-__all__ = ["open_graph", "read_run", "truth_labels", "write_run"]
+__all__ = ["make_folder", "open_graph", "read_run", "truth_labels", "write_run"]
 
 DATASET_PREFIX = "dataset:"
 
@@ -65,7 +65,7 @@ def write_run(
     ``history.jsonl``, ``graph.npz`` (for the report), ``metrics.json`` (with truth) and
     ``run.json`` (what was run, on what).
     """
-    _make_folder(folder)
+    make_folder(folder)
     write_labels(folder / "labels.csv", graph.ids, model.labels_)
     with atomic_write(folder / "embeddings.npz", mode="wb") as file:
         np.savez(file, e=model.e_, r=model.r_, singular_values=model.singular_values_)
@@ -118,7 +118,8 @@ def read_run(folder: Path) -> dict[str, Any]:
     return summary
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make the folder of a run, before the work whose result it is to hold."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -164,11 +164,12 @@ def fit(
       hencler fit edges.csv --features nodes.csv --clusters 4 --out run
     """
     from ._estimator import HeNCler
-    from ._run import open_graph, truth_labels, write_run
+    from ._run import make_folder, open_graph, truth_labels, write_run
 
     k = _cluster_count(clusters)
     loaded = open_graph(graph, features, label, directed)
     classes = truth_labels(loaded, truth)
+    make_folder(folder)
     options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     with _progress(quiet or as_json) as progress, _collected() as notes:
         model = HeNCler(
