@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -11,11 +12,26 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import InvalidParameterError
+from threadpoolctl import threadpool_limits
 
 from ._errors import ParameterError
 from ._graph import Graph, as_graph
 
-__all__ = ["Callback", "Epoch", "GraphClusterer"]
+__all__ = ["Callback", "Epoch", "GraphClusterer", "few_threads"]
+
+_THREADS_PAY = 10_000
+"""Nodes from which on the many small steps of clustering gain by several threads."""
+
+
+@contextmanager
+def few_threads(n: int) -> Iterator[None]:
+    """One thread for the linear algebra of small graphs.
+
+    Thousands of parallel sections of a few microseconds each wait for one another, many times
+    longer than they work as soon as another program wants one of the cores.
+    """
+    with threadpool_limits(1) if n < _THREADS_PAY else nullcontext():
+        yield
 
 
 @dataclass(frozen=True)
@@ -64,7 +80,9 @@ class GraphClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         graph = as_graph(X, edges).without_labels()
         self._check_n_clusters(graph.n_nodes)
-        self._fit(graph)
+        # Methods with a device are torch's, whose steps are large enough for its threads.
+        with nullcontext() if hasattr(self, "device") else few_threads(graph.n_nodes):
+            self._fit(graph)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, *, edges: Any = None) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import __version__
 from ._assign import KMeansAssigner
-from ._base import Callback, Epoch, GraphClusterer
+from ._base import Callback, Epoch, GraphClusterer, few_threads
 from ._closed_form import ClosedFormModel
 from ._errors import GraphError, ModelFileError, ParameterError
 from ._graph import Graph, as_graph
@@ -197,12 +197,14 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         seed = self._seed()
         device = resolve_device(self.device)
         if self.n_clusters == "auto":
-            self.n_clusters_ = estimate_n_clusters(graph, random_state=seed)[0]
+            with few_threads(graph.n_nodes):
+                self.n_clusters_ = estimate_n_clusters(graph, random_state=seed)[0]
         else:
             self.n_clusters_ = int(self.n_clusters)
         self._model: ClosedFormModel | NetworkModel
         if self.preset == "default":
-            self._model = model = self._fit_closed_form(graph, seed)
+            with few_threads(graph.n_nodes):
+                self._model = model = self._fit_closed_form(graph, seed)
             self.views_, self.evidence_ = model.views, model.evidence
             self.history_: list[dict[str, float]] = []
         else:
