@@ -20,7 +20,8 @@ edge loss           learns                                ln 2 for ever, since U
 ==================  ====================================  ==================================
 
 (1) Batch norm makes the column sums of the features zero, hence all degrees zero and the
-weights 1/D undefined; features that are positive make every degree positive.
+weights 1/D undefined; features that are positive make every degree positive. The norm has no scale
+and shift of its own: with them, phi could grow against psi and the loss fall without bound.
 (2) The printed loss is unbounded below in free U and V.
 (3) The condition in the text, Tr(Sigma^-1/2) = 1 with entries below 1, cannot hold, and the
 loss is unbounded below as an entry of Sigma goes to 0.
