@@ -14,11 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
 from ._errors import HenclerWarning
-from ._links import MANY_NODES
+from ._graph import MANY_NODES
 from ._machine import Machine
-from ._persistence import checked
+from ._state import checked
 
-__all__ = ["MANY_NODES", "Consensus", "KMeansAssigner", "Member"]
+__all__ = ["Consensus", "KMeansAssigner", "Member"]
 
 
 class KMeansAssigner:

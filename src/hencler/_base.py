@@ -15,12 +15,9 @@ from sklearn.utils._param_validation import InvalidParameterError
 from threadpoolctl import threadpool_limits
 
 from ._errors import ParameterError
-from ._graph import Graph, as_graph
+from ._graph import MANY_NODES, Graph, as_graph
 
 __all__ = ["Callback", "Epoch", "GraphClusterer", "few_threads"]
-
-_THREADS_PAY = 10_000
-"""Nodes from which on the many small steps of clustering gain by several threads."""
 
 
 @contextmanager
@@ -30,7 +27,7 @@ def few_threads(n: int) -> Iterator[None]:
     Thousands of parallel sections of a few microseconds each wait for one another, many times
     longer than they work as soon as another program wants one of the cores.
     """
-    with threadpool_limits(1) if n < _THREADS_PAY else nullcontext():
+    with threadpool_limits(1) if n <= MANY_NODES else nullcontext():
         yield
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ._assign import Consensus, Member
 from ._errors import ModelFileError
-from ._graph import Graph, check_ids
+from ._graph import MANY_NODES, Graph, check_ids
 from ._learned import LearnedMaps
-from ._links import MANY_NODES, known_links
+from ._links import known_links
 from ._machine import Embedding, Machine
 from ._prepare import Measurements, Preparation, Words, prepare
 from ._selection import ATTRIBUTE_REGULARIZATION, LINK_REGULARIZATION, choose_views

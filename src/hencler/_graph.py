@@ -15,10 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from ._errors import AttributeDataError, GraphError
 from ._optional import optional_import
 
-__all__ = ["Attributes", "Graph", "as_graph", "check_ids", "row_blocks"]
+__all__ = ["MANY_NODES", "Attributes", "Graph", "as_graph", "check_ids", "row_blocks"]
 
 Attributes: TypeAlias = Any
 """Array, memory map or CSR matrix of shape (n, d)."""
+
+MANY_NODES = 10_000
+"""A graph is large above this: what only steadies an answer is done less often, singular vectors
+are as exact as it matters, and threads pay."""
 
 _BLOCK_ENTRIES = 1 << 24
 """Entries looked at in one go, so that memory-mapped attributes never load as a whole."""

@@ -24,9 +24,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
-from ._links import MANY_NODES, LinkColumns, Links
-from ._persistence import checked
+from ._graph import MANY_NODES
+from ._links import LinkColumns, Links
 from ._prepare import Measurements, Preparation, Words
+from ._state import checked
 from ._views import FeatureMaps, walk_matrix
 
 __all__ = ["LearnedMaps"]

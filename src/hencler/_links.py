@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, svds
 
 from ._errors import GraphError
-from ._graph import Graph
-from ._persistence import checked
+from ._graph import MANY_NODES, Graph
+from ._state import checked
 from ._wksvd import linear_operator
 
-__all__ = ["MANY_NODES", "LinkColumns", "known_links", "leading_svd"]
+__all__ = ["LinkColumns", "known_links", "leading_svd"]
 
-
-MANY_NODES = 10_000
-"""Above this what only steadies the answer is done less often: starts, runs and draws; and
-singular vectors are as exact as it matters, not as it goes."""
 
 LARGE_TOLERANCE = 0.03
 """Of singular vectors of large matrices; the values are then right to about 1e-6."""

@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._links import MANY_NODES, leading_svd
-from ._persistence import checked
+from ._graph import MANY_NODES
+from ._links import leading_svd
+from ._state import checked
 from ._wksvd import degrees, similarity_degrees, solve_dual, solve_primal
 
 __all__ = ["Embedding", "Machine"]

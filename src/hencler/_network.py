@@ -16,7 +16,7 @@ from ._errors import HenclerWarning, ModelFileError, ParameterError
 from ._graph import Graph, check_ids, row_blocks
 from ._links import LinkColumns, known_links
 from ._model import HeNClerNet, Losses, ModelConfig, Statistics, Variant
-from ._persistence import checked
+from ._state import checked
 from ._torch import seeded
 from ._training import (
     Checkpoint,

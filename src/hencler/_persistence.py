@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from torch import Tensor
 from ._errors import ModelFileError
 from .io import atomic_write
 
-__all__ = ["CheckpointFile", "checked", "read_model", "write_model"]
+__all__ = ["CheckpointFile", "read_model", "write_model"]
 
 FORMAT = 1
 """Raised when a change makes older versions of the package unable to read a model."""
@@ -111,39 +111,6 @@ def _read_tensors(path: Path, digest: str) -> dict[str, NDArray[Any]]:
         raise ModelFileError(
             f"the tensors cannot be read ({error})", place=str(path), remedy="Save it again"
         ) from error
-
-
-def checked(
-    state: dict[str, NDArray[Any]],
-    shapes: dict[str, str],
-    sizes: Mapping[str, int | None],
-    *,
-    integers: tuple[str, ...] = (),
-) -> dict[str, NDArray[Any]]:
-    """The arrays of a part of a model, if they are all there, fit each other and are finite.
-
-    Parameters
-    ----------
-    shapes : for each array one letter per axis; the same letter is the same length everywhere
-    sizes : lengths that are known, by letter
-    integers : names of those that hold integers and not floats
-    """
-    lengths = {letter: size for letter, size in sizes.items() if size is not None}
-    for name, letters in shapes.items():
-        array = state.get(name)
-        types = ("int64",) if name in integers else ("float32", "float64")
-        if array is None or array.dtype.name not in types:
-            raise ModelFileError(f"the tensor {name!r} is missing or of another type")
-        expected = tuple(
-            lengths.setdefault(letter, length) for letter, length in zip(letters, array.shape)
-        )
-        if array.ndim != len(letters) or array.shape != expected:
-            raise ModelFileError(
-                f"the tensor {name!r} has the shape {array.shape}, of another model"
-            )
-        if not np.isfinite(array).all():
-            raise ModelFileError(f"the tensor {name!r} has entries that are not finite")
-    return {name: state[name] for name in shapes}
 
 
 class CheckpointFile:

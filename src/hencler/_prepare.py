@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ._errors import ModelFileError
 from ._links import leading_svd
-from ._persistence import checked
+from ._state import checked
 
 __all__ = ["Measurements", "Preparation", "Words", "prepare"]
 

@@ -50,8 +50,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_mutual_info_score
 
 from ._errors import ParameterError
-from ._graph import Graph
-from ._links import MANY_NODES
+from ._graph import MANY_NODES, Graph
 from ._machine import Embedding, Machine
 from ._prepare import Preparation, Words, prepare
 from ._selection import (
