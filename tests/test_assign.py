@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from hencler._assign import Consensus, KMeansAssigner, Member
+from hencler._assign import Consensus, KMeansAssigner, Member, mutual_agreement
 from hencler._errors import HenclerWarning
 
 
@@ -29,7 +29,7 @@ def test_a_consensus_finds_what_the_runs_agree_on():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=rows.shape)
     members = [Member(rows, 4), Member(rows[:, :3], 4), Member(noise, 2)]
-    consensus = Consensus().fit(members, 4, 10, 0)
+    consensus = Consensus().fit(members, 4, 0)
     labels = consensus.predict([m.rows for m in members])
     assert adjusted_rand_score(y, labels) > 0.98
 
@@ -43,15 +43,33 @@ def test_a_consensus_is_steadier_than_its_runs():
         return np.mean(pairs)
 
     single = [KMeans(4, n_init=1, random_state=s).fit_predict(rows) for s in range(5)]
-    joint = [Consensus().fit(members, 4, 10, s).predict([rows]) for s in range(5)]
+    joint = [Consensus().fit(members, 4, s).predict([rows]) for s in range(5)]
     assert agreement(joint) >= agreement(single)
 
 
 def test_new_nodes_go_the_same_way_and_state_is_kept():
     rows, _ = make_rows()
     members = [Member(rows, 2), Member(rows**2, 2)]
-    consensus = Consensus().fit(members, 4, 3, 0)
+    consensus = Consensus().fit(members, 4, 0)
     labels = consensus.predict([rows, rows**2])
     np.testing.assert_array_equal(consensus.predict([rows[:9], rows[:9] ** 2]), labels[:9])
     again = Consensus.from_state(consensus.state())
     np.testing.assert_array_equal(again.predict([rows, rows**2]), labels)
+
+
+def test_mutual_agreement_is_scikit_learns():
+    rng = np.random.default_rng(1)
+    runs = np.vstack([rng.integers(0, 3, (4, 50)), np.zeros((1, 50), int)])
+    expected = [[normalized_mutual_info_score(a, b) for b in runs] for a in runs]
+    np.testing.assert_allclose(mutual_agreement(runs, 4), expected, atol=1e-12)
+
+
+def test_the_answer_is_the_run_most_like_the_others():
+    rows, _ = make_rows(spread=6.0)
+    members = [Member(rows, 6), Member(rows[:, :2], 6)]
+    consensus = Consensus().fit(members, 4, 0)
+    runs = consensus.runs([m.rows for m in members])
+    means = [np.mean([normalized_mutual_info_score(a, b) for b in runs]) for a in runs]
+    labels = consensus.predict([m.rows for m in members])
+    np.testing.assert_array_equal(labels, runs[np.argmax(means)])
+    assert consensus.agreement == pytest.approx((max(means) * 12 - 1) / 11)

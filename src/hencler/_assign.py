@@ -13,12 +13,14 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
-from ._errors import HenclerWarning
+from ._errors import HenclerWarning, ModelFileError
 from ._graph import MANY_NODES
-from ._machine import Machine
 from ._state import checked
 
-__all__ = ["Consensus", "KMeansAssigner", "Member"]
+__all__ = ["Consensus", "KMeansAssigner", "Member", "mutual_agreement"]
+
+STARTS = 3
+"""Starts of each run of a consensus on small graphs; one on large ones."""
 
 
 class KMeansAssigner:
@@ -60,49 +62,57 @@ class Member(NamedTuple):
 
 
 class Consensus:
-    r"""Many KMeans runs, in different scalings and dimensions, brought to one answer.
+    r"""Many KMeans runs, in different scalings and dimensions; the one most like all the others.
 
-    Each run says for each node which of its k clusters the node is in. These indicators are the
-    features of one more wKSVD, :math:`\phi = \psi`, whose k leading dimensions are what the runs
-    agree on; KMeans in them gives the clusters. The mean over runs changes little, the spread
-    over seeds a lot. All steps apply to new nodes as well.
+    The answer is the run with the largest mean normalised mutual information with all runs, the
+    medoid of the clusterings. The mean score over seeds changes little by it, the spread a lot.
+    Since it is one of the runs, a new node belongs to that run's nearest centre.
+
+    Attributes
+    ----------
+    centres : for each member an array of shape (runs, k, p)
+    chosen : member and run of the answer
+    agreement : mean agreement of the chosen run with all others, between 0 and 1
     """
 
-    def fit(self, members: Sequence[Member], n_clusters: int, n_init: int, seed: int) -> Self:
-        seeds = np.random.SeedSequence(seed).generate_state(1 + sum(m.runs for m in members))
-        draws = iter(seeds.tolist())
-        quick = 3 if len(members[0].rows) <= MANY_NODES else 1
+    centres: list[NDArray[np.float64]]
+    chosen: tuple[int, int]
+    agreement: float
+
+    def fit(self, members: Sequence[Member], n_clusters: int, seed: int) -> Self:
+        draws = iter(np.random.SeedSequence(seed).generate_state(sum(m.runs for m in members)))
+        starts = STARTS if len(members[0].rows) <= MANY_NODES else 1
         self.centres = [
-            [_centres(member.rows, n_clusters, quick, next(draws)) for _ in range(member.runs)]
-            for member in members
+            np.stack(
+                [_centres(each.rows, n_clusters, starts, int(next(draws))) for _ in range(each.runs)]
+            )
+            for each in members
         ]
-        indicators = self._indicators([member.rows for member in members])
-        self.machine = Machine().fit(indicators, indicators, n_clusters, 0.0)
-        embedding = self.machine.embed(indicators, indicators).e
-        self.final = KMeansAssigner().fit(embedding, n_clusters, n_init, next(draws))
+        rows = [member.rows for member in members]
+        some = np.linspace(0, len(rows[0]), min(len(rows[0]), MANY_NODES), endpoint=False, dtype=int)
+        agreements = mutual_agreement(self.runs([z[some] for z in rows]), n_clusters)
+        best = int(agreements.mean(axis=1).argmax())
+        others = len(agreements) - 1
+        self.agreement = float((agreements[best].sum() - 1) / others) if others else 1.0
+        places = [(i, j) for i, member in enumerate(members) for j in range(member.runs)]
+        self.chosen = places[best]
+        _warn_if_empty(self.predict(rows), n_clusters)
         return self
 
-    def _indicators(self, rows: Sequence[NDArray[Any]]) -> Any:
-        """Nodes by clusters of all runs, CSR (n, k * runs)."""
-        n = len(rows[0])
-        blocks = [
-            sp.csr_array(
-                (np.ones(n), (np.arange(n), _nearest(z, centres))), shape=(n, len(centres))
-            )
-            for z, runs in zip(rows, self.centres)
-            for centres in runs
-        ]
-        return sp.hstack(blocks).tocsr()
+    def runs(self, rows: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+        """Clusters in every run, from the members' rows, shape (runs in all, n)."""
+        return np.stack(
+            [_nearest(z, centres) for z, runs in zip(rows, self.centres) for centres in runs]
+        )
 
     def predict(self, rows: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-        """Clusters of nodes, from the same members' rows, shape (n,)."""
-        indicators = self._indicators(rows)
-        return self.final.predict(self.machine.embed(indicators, indicators).e)
+        """Clusters of nodes, from the members' rows, shape (n,)."""
+        member, run = self.chosen
+        return _nearest(rows[member], self.centres[member][run])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        arrays = {f"members.{i}": np.stack(runs) for i, runs in enumerate(self.centres)}
-        arrays |= {f"machine.{k}": v for k, v in self.machine.state().items()}
-        return arrays | {f"final.{k}": v for k, v in self.final.state().items()}
+        arrays = {f"members.{i}": runs for i, runs in enumerate(self.centres)}
+        return arrays | {"chosen": np.array(self.chosen), "agreement": np.array([self.agreement])}
 
     @classmethod
     def from_state(
@@ -119,17 +129,39 @@ class Consensus:
         for i, p in enumerate(widths):
             name = f"members.{i}"
             runs = checked(state, {name: "rkp"}, {"k": k, "p": p})[name]
-            self.centres.append(list(runs))
+            self.centres.append(runs)
             k = runs.shape[1]
-        parts: dict[str, dict[str, NDArray[Any]]] = {"machine": {}, "final": {}}
-        for name, value in state.items():
-            part, _, key = name.partition(".")
-            if part in parts:
-                parts[part][key] = value
-        columns = sum(len(centres) for runs in self.centres for centres in runs)
-        self.machine = Machine.from_state(parts["machine"], columns, k)
-        self.final = KMeansAssigner.from_state(parts["final"], k, k)
+        shapes = {"chosen": "2", "agreement": "1"}
+        rest = checked(state, shapes, {"1": 1, "2": 2}, integers=("chosen",))
+        member, run = (int(i) for i in rest["chosen"])
+        if not (0 <= member < len(self.centres) and 0 <= run < len(self.centres[member])):
+            raise ModelFileError("the chosen run of the consensus does not exist")
+        self.chosen, self.agreement = (member, run), float(rest["agreement"][0])
         return self
+
+
+def mutual_agreement(runs: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    r"""Normalised mutual information of clusterings with each other, shape (m, m).
+
+    Contingency tables of all pairs at once: with the 0/1 indicators Z, n by m k, they are the
+    blocks of Z'Z. :math:`2 I(a, b) / (H(a) + H(b))`; clusterings with one cluster agree fully
+    with each other and not at all with others.
+
+    Parameters
+    ----------
+    runs : array of shape (m, n) with entries 0 ... k - 1
+    """
+    m, n = runs.shape
+    columns = (runs + k * np.arange(m)[:, None]).T.ravel()
+    z = sp.csr_array((np.ones(m * n), columns, np.arange(0, m * n + 1, m)), shape=(n, m * k))
+    joint = (z.T @ z).toarray() / n
+    share = np.diag(joint)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(joint > 0, joint * np.log(joint / np.outer(share, share)), 0.0)
+        entropy = -np.where(share > 0, share * np.log(share), 0.0).reshape(m, k).sum(axis=1)
+    information = terms.reshape(m, k, m, k).sum(axis=(1, 3))
+    total = entropy[:, None] + entropy
+    return np.divide(2 * information, total, out=np.ones_like(total), where=total > 0)
 
 
 def _centres(rows: NDArray[Any], k: int, n_init: int, seed: int) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ from a consensus of many runs over all of them (`_assign.py`).
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -31,8 +32,8 @@ LEARNED_REGULARIZATION = 1.0
 DIMENSIONS = (1.0, 1.5, 2.0, 3.0)
 """Dimensions that the members of the consensus see, in units of k."""
 
-RUNS, RUNS_LARGE = 8, 4
-"""KMeans runs per member of the consensus, on small and on large graphs."""
+MAX_RUNS_LARGE = 4
+"""KMeans runs per member of the consensus on large graphs, at most."""
 
 LINK_POWERS = (0.5, 0.75, 1.0)
 """Rows of a link embedding are divided by these powers of their length, which is mostly the
@@ -80,9 +81,8 @@ class ClosedFormModel:
             self.machines.append(machine)
         self.scales = None
         rows = self._rows(self._embeddings(graph))
-        runs = RUNS if graph.n_nodes <= MANY_NODES else RUNS_LARGE
-        members = [Member(z, runs) for z in rows]
-        self.consensus = Consensus().fit(members, k, n_init, seed)
+        runs = n_init if graph.n_nodes <= MANY_NODES else min(n_init, MAX_RUNS_LARGE)
+        self.consensus = Consensus().fit([Member(z, runs) for z in rows], k, seed)
         return self
 
     def _choose(self, graph: Graph, links: Any) -> None:
@@ -138,30 +138,27 @@ class ClosedFormModel:
                 link_rows = [_shortened(walk, power) for power in LINK_POWERS]
             else:
                 attribute_rows = [embedding.walk_rows(s) for s in sizes]
-        if attribute_rows is None or link_rows is None:
-            rows = attribute_rows or link_rows or []
-        else:
-            rows = self._joined(attribute_rows, link_rows)
-        learned = embeddings[len(self.views) :]
-        return rows + [each.flat_rows(s) for each in learned for s in sizes]
+        if attribute_rows is not None and link_rows is not None:
+            return self._joined(attribute_rows, link_rows, product)
+        rows = attribute_rows or link_rows or []
+        if self.learned is None:
+            return rows
+        learned_rows = [embeddings[-1].flat_rows(s) for s in sizes]
+        return [*rows, *learned_rows, *self._joined(rows, learned_rows, zip)]
 
     def _sizes(self) -> list[int]:
         """Dimensions that the members see, per embedding."""
         return sorted({min(self.s, max(1, int(f * self.k))) for f in DIMENSIONS})
 
     def _joined(
-        self, attribute_rows: list[NDArray[Any]], link_rows: list[NDArray[Any]]
+        self, first: list[NDArray[Any]], second: list[NDArray[Any]], pairs: Any
     ) -> list[NDArray[Any]]:
-        """Attributes beside links, with the same variance in total over the nodes fitted on."""
+        """Two embeddings side by side, with the same variance in total over the nodes fitted on."""
         if self.scales is None:
-            spreads = [float(z.var(axis=0).sum()) for z in (*attribute_rows, *link_rows)]
+            spreads = [float(z.var(axis=0).sum()) for z in (*first, *second)]
             self.scales = 1 / np.sqrt(np.maximum(spreads, np.finfo(float).tiny))
-        a, b = self.scales[: len(attribute_rows)], self.scales[len(attribute_rows) :]
-        return [
-            np.hstack([x * scale_x, y * scale_y])
-            for x, scale_x in zip(attribute_rows, a)
-            for y, scale_y in zip(link_rows, b)
-        ]
+        scaled = [z * scale for z, scale in zip((*first, *second), self.scales)]
+        return [np.hstack(pair) for pair in pairs(scaled[: len(first)], scaled[len(first) :])]
 
     def embed(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
         """e and r of all machines side by side, shape (n, s * machines) each."""
@@ -196,6 +193,8 @@ class ClosedFormModel:
         """JSON header and arrays from which :meth:`from_state` makes the same model."""
         parts = {f"machine{i}": machine.state() for i, machine in enumerate(self.machines)}
         parts["consensus"] = self.consensus.state()
+        if self.scales is not None:
+            parts["joined"] = {"scales": self.scales}
         if self.preparation is not None:
             parts["preparation"] = self.preparation.state()
         if self.learned is not None:
@@ -208,7 +207,6 @@ class ClosedFormModel:
             "k": self.k,
             "s": self.s,
             "n_attributes": self.n_attributes,
-            "scales": None if self.scales is None else self.scales.tolist(),
             "known_ids": self.known_ids.tolist(),
         }
         arrays = {f"{part}.{k}": v for part, each in parts.items() for k, v in each.items()}
@@ -229,8 +227,11 @@ class ClosedFormModel:
         self.preparation = self.learned = None
         if header["preparation"] is not None:
             self.preparation = kinds[header["preparation"]].from_state(parts["preparation"], d)
-            if "learned" in parts:
+            if "learned" in parts and "links" not in self.views:
                 self.learned = LearnedMaps.from_state(self.preparation, parts["learned"], n)
+        self.scales = None
+        if (joined := self._n_scales()) > 0:
+            self.scales = checked(parts["joined"], {"scales": "m"}, {"m": joined})["scales"]
         own = 1 if self.preparation is None else len(self.preparation.groups)
         columns = [n if view == "links" else own for view in self.views]
         if self.learned is not None:
@@ -246,7 +247,6 @@ class ClosedFormModel:
         self.views, self.evidence = tuple(header["views"]), dict(header["evidence"])
         self.k, self.s, self.n_attributes = header["k"], header["s"], header["n_attributes"]
         self.known_ids = check_ids(header["known_ids"], len(header["known_ids"]))
-        self.scales = None if header["scales"] is None else np.array(header["scales"], dtype=float)
         views = len(set(self.views) & set(get_args(View)))
         count = views - ("links" in self.views)
         if not (
@@ -256,27 +256,26 @@ class ClosedFormModel:
             and max(self.k, self.s) <= len(self.known_ids)
             and views == len(self.views) > 0
             and count <= 1
-            and (self.scales is None) == (views == 1)
-            and (
-                self.scales is None or self.scales.shape == (len(self._sizes()) + len(LINK_POWERS),)
-            )
-            and (self.scales is None or bool(np.isfinite(self.scales).all()))
         ):
             raise ModelFileError("the header is not that of a model")
 
+    def _n_scales(self) -> int:
+        """Number of embeddings that are put side by side."""
+        if self.learned is not None:
+            return 2 * len(self._sizes())
+        return len(self._sizes()) + len(LINK_POWERS) if len(self.views) > 1 else 0
+
     def _widths(self) -> list[int]:
         """Columns of what the members of the consensus see."""
-        attributes, links = (
-            [2 * s for s in self._sizes()],
-            [2 * min(self.k, self.s)] * len(LINK_POWERS),
-        )
-        if "links" not in self.views:
-            rows = attributes
-        elif len(self.views) == 1:
-            rows = links
-        else:
-            rows = [a + b for a in attributes for b in links]
-        return rows + (attributes if self.learned is not None else [])
+        attributes = [2 * s for s in self._sizes()]
+        links = [2 * min(self.k, self.s)] * len(LINK_POWERS)
+        if len(self.views) > 1:
+            return [a + b for a, b in product(attributes, links)]
+        if "links" in self.views:
+            return links
+        if self.learned is None:
+            return attributes
+        return [*attributes, *attributes, *(2 * a for a in attributes)]
 
 
 def _shortened(rows: NDArray[Any], power: float) -> NDArray[Any]:
