@@ -4,7 +4,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from hencler._assign import Consensus, KMeansAssigner, Member, mutual_agreement
+from hencler._assign import Consensus, KMeansAssigner, mutual_agreement
 from hencler._errors import HenclerWarning
 
 
@@ -26,31 +26,27 @@ def test_too_few_distinct_rows_are_said():
 
 def test_a_consensus_finds_what_the_runs_agree_on():
     rows, y = make_rows()
-    rng = np.random.default_rng(0)
-    noise = rng.normal(size=rows.shape)
-    members = [Member(rows, 4), Member(rows[:, :3], 4), Member(noise, 2)]
-    consensus = Consensus().fit(members, 4, 0)
-    labels = consensus.predict([m.rows for m in members])
-    assert adjusted_rand_score(y, labels) > 0.98
+    noise = np.random.default_rng(0).normal(size=rows.shape)
+    members = [rows, rows[:, :3], noise]
+    consensus = Consensus().fit(members, 4, 4, 0)
+    assert adjusted_rand_score(y, consensus.predict(members)) > 0.98
 
 
 def test_a_consensus_is_steadier_than_its_runs():
     rows, _ = make_rows(spread=6.0)
-    members = [Member(rows, 12)]
 
     def agreement(labels):
         pairs = [adjusted_rand_score(a, b) for a in labels for b in labels]
         return np.mean(pairs)
 
     single = [KMeans(4, n_init=1, random_state=s).fit_predict(rows) for s in range(5)]
-    joint = [Consensus().fit(members, 4, s).predict([rows]) for s in range(5)]
+    joint = [Consensus().fit([rows], 12, 4, s).predict([rows]) for s in range(5)]
     assert agreement(joint) >= agreement(single)
 
 
 def test_new_nodes_go_the_same_way_and_state_is_kept():
     rows, _ = make_rows()
-    members = [Member(rows, 2), Member(rows**2, 2)]
-    consensus = Consensus().fit(members, 4, 0)
+    consensus = Consensus().fit([rows, rows**2], 2, 4, 0)
     labels = consensus.predict([rows, rows**2])
     np.testing.assert_array_equal(consensus.predict([rows[:9], rows[:9] ** 2]), labels[:9])
     again = Consensus.from_state(consensus.state())
@@ -66,10 +62,10 @@ def test_mutual_agreement_is_scikit_learns():
 
 def test_the_answer_is_the_run_most_like_the_others():
     rows, _ = make_rows(spread=6.0)
-    members = [Member(rows, 6), Member(rows[:, :2], 6)]
-    consensus = Consensus().fit(members, 4, 0)
-    runs = consensus.runs([m.rows for m in members])
+    members = [rows, rows[:, :2]]
+    consensus = Consensus().fit(members, 6, 4, 0)
+    runs = consensus.runs(members)
     means = [np.mean([normalized_mutual_info_score(a, b) for b in runs]) for a in runs]
-    labels = consensus.predict([m.rows for m in members])
+    labels = consensus.predict(members)
     np.testing.assert_array_equal(labels, runs[np.argmax(means)])
     assert consensus.agreement == pytest.approx((max(means) * 12 - 1) / 11)

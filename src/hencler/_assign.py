@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from ._errors import HenclerWarning, ModelFileError
 from ._graph import MANY_NODES
 from ._state import checked
 
-__all__ = ["Consensus", "KMeansAssigner", "Member", "mutual_agreement"]
+__all__ = ["Consensus", "KMeansAssigner", "mutual_agreement"]
 
 STARTS = 3
 """Starts of each run of a consensus on small graphs; one on large ones."""
@@ -54,13 +54,6 @@ class KMeansAssigner:
         return self
 
 
-class Member(NamedTuple):
-    """Rows that some KMeans runs of a consensus see, shape (n, p), and how many runs."""
-
-    rows: NDArray[Any]
-    runs: int
-
-
 class Consensus:
     r"""Many KMeans runs, in different scalings and dimensions; the one most like all the others.
 
@@ -72,30 +65,28 @@ class Consensus:
     ----------
     centres : for each member an array of shape (runs, k, p)
     chosen : member and run of the answer
-    agreement : mean agreement of the chosen run with all others, between 0 and 1
+    agreement : mean agreement of the chosen run with the others, between 0 and 1
     """
 
     centres: list[NDArray[np.float64]]
     chosen: tuple[int, int]
     agreement: float
 
-    def fit(self, members: Sequence[Member], n_clusters: int, seed: int) -> Self:
-        draws = iter(np.random.SeedSequence(seed).generate_state(sum(m.runs for m in members)))
-        starts = STARTS if len(members[0].rows) <= MANY_NODES else 1
+    def fit(self, rows: Sequence[NDArray[Any]], n_runs: int, n_clusters: int, seed: int) -> Self:
+        """`rows`: what each member sees, arrays of n rows; `n_runs`: KMeans runs of each."""
+        n = len(rows[0])
+        starts = STARTS if n <= MANY_NODES else 1
+        seeds = np.random.SeedSequence(seed).generate_state(len(rows) * n_runs)
         self.centres = [
-            np.stack(
-                [_centres(each.rows, n_clusters, starts, int(next(draws))) for _ in range(each.runs)]
-            )
-            for each in members
+            np.stack([_centres(z, n_clusters, starts, int(draw)) for draw in draws])
+            for z, draws in zip(rows, seeds.reshape(len(rows), n_runs))
         ]
-        rows = [member.rows for member in members]
-        some = np.linspace(0, len(rows[0]), min(len(rows[0]), MANY_NODES), endpoint=False, dtype=int)
+        some = np.linspace(0, n, min(n, MANY_NODES), endpoint=False, dtype=int)
         agreements = mutual_agreement(self.runs([z[some] for z in rows]), n_clusters)
         best = int(agreements.mean(axis=1).argmax())
-        others = len(agreements) - 1
-        self.agreement = float((agreements[best].sum() - 1) / others) if others else 1.0
-        places = [(i, j) for i, member in enumerate(members) for j in range(member.runs)]
-        self.chosen = places[best]
+        others = max(len(agreements) - 1, 1)
+        self.agreement = float((agreements[best].sum() - 1) / others)
+        self.chosen = (best // n_runs, best % n_runs)
         _warn_if_empty(self.predict(rows), n_clusters)
         return self
 
@@ -126,11 +117,12 @@ class Consensus:
         if widths is None:
             widths = [None] * sum(name.startswith("members.") for name in state)
         self.centres = []
+        n_runs = None
         for i, p in enumerate(widths):
             name = f"members.{i}"
-            runs = checked(state, {name: "rkp"}, {"k": k, "p": p})[name]
+            runs = checked(state, {name: "rkp"}, {"r": n_runs, "k": k, "p": p})[name]
             self.centres.append(runs)
-            k = runs.shape[1]
+            n_runs, k = runs.shape[:2]
         shapes = {"chosen": "2", "agreement": "1"}
         rest = checked(state, shapes, {"1": 1, "2": 2}, integers=("chosen",))
         member, run = (int(i) for i in rest["chosen"])

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._assign import Consensus, Member
+from ._assign import Consensus
 from ._errors import ModelFileError
 from ._graph import MANY_NODES, Graph, check_ids
 from ._learned import LearnedMaps
@@ -23,6 +23,7 @@ from ._links import known_links
 from ._machine import Embedding, Machine
 from ._prepare import Measurements, Preparation, Words, prepare
 from ._selection import ATTRIBUTE_REGULARIZATION, LINK_REGULARIZATION, choose_views
+from ._state import checked
 from ._views import FeatureMaps, View, damped, explicit_maps
 
 __all__ = ["ClosedFormModel"]
@@ -82,7 +83,7 @@ class ClosedFormModel:
         self.scales = None
         rows = self._rows(self._embeddings(graph))
         runs = n_init if graph.n_nodes <= MANY_NODES else min(n_init, MAX_RUNS_LARGE)
-        self.consensus = Consensus().fit([Member(z, runs) for z in rows], k, seed)
+        self.consensus = Consensus().fit(rows, runs, k, seed)
         return self
 
     def _choose(self, graph: Graph, links: Any) -> None:

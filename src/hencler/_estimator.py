@@ -64,7 +64,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     batch_size : int, optional
         *Networks only.* Nodes per step; by default all.
     n_init : int, default 10
-        Starts of the (last) KMeans.
+        KMeans runs for each similarity and dimension of the default (large graphs: at most 4);
+        starts of the last KMeans of the networks.
     device : {"auto", "cpu", "cuda"} or torch.device
         *Networks only*; the default runs on the CPU.
     callback : callable, optional
