@@ -1,4 +1,8 @@
-"""Random-walk positional encoding: exact return probabilities, without the powers of P."""
+"""Random-walk positional encoding: return probabilities, without the powers of P.
+
+Exact for most graphs. Beyond :data:`EXACT_ENTRIES` links the steps between the first and the last
+are sampled: time is linear in the links whatever the degrees, and memory is that of a block.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,26 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._errors import GraphError, ParameterError
+from ._graph import edge_blocks
 
-__all__ = ["random_walk_encoding"]
+__all__ = ["EXACT_ENTRIES", "node_encoding", "random_walk_encoding", "sampled_encoding"]
+
+EXACT_ENTRIES = 1 << 22
+"""Graphs with more links than this get the sampled encoding: the exact one holds some 12 copies of
+the links, and its time grows with the squares of the degrees."""
 
 _BLOCK_ENTRIES = 1 << 22
 """Entries of products held at once: about 100 MB with the temporaries."""
+
+_SAMPLED_BLOCK = 1 << 20
+"""Links that walk at once: about 100 MB with the temporaries."""
+
+
+def node_encoding(adjacency: Any, length: int = 3) -> NDArray[np.float32]:
+    """The encoding that the networks read, exact or sampled by the number of links."""
+    if adjacency.nnz <= EXACT_ENTRIES:
+        return random_walk_encoding(adjacency, length).astype(np.float32)
+    return sampled_encoding(adjacency, length)
 
 
 def random_walk_encoding(
@@ -79,6 +98,98 @@ def _row_dots(left: Any, right: Any) -> NDArray[np.float64]:
 
 def _sum(matrix: Any, axis: int) -> NDArray[np.float64]:
     return np.asarray(matrix.sum(axis=axis), dtype=np.float64).ravel()
+
+
+# --- large graphs: sampled walks -----------------------------------------------------------------
+
+
+def sampled_encoding(
+    adjacency: Any, length: int = 3, *, seed: int = 0, block_entries: int = _SAMPLED_BLOCK
+) -> NDArray[np.float32]:
+    r"""Unbiased estimate of :func:`random_walk_encoding` in O(E log d) time and bounded memory.
+
+    .. math:: (P^{t+1})_{vv} = \sum_u P_{vu}\, E[P_{w_t v} \mid w_1 = u]
+
+    A walk leaves v by each of its links u once, weighted by :math:`P_{vu}`; the steps
+    :math:`w_2, \dots, w_t` are drawn; the last step, back to v, is looked up. So the first two
+    columns are exact, and the third is a mean over as many walks as v has links. Draws depend on
+    `seed` and the block alone: the same graph has the same encoding on every call.
+
+    Parameters
+    ----------
+    adjacency : CSR matrix of shape (n, n) in canonical format, maybe memory-mapped
+    length : int
+    block_entries : links that walk at once; other values give other draws
+
+    Returns
+    -------
+    encoding : float32 array of shape (n, length)
+    """
+    walk = _Walk(adjacency)
+    encoding = np.zeros((adjacency.shape[0], length), dtype=np.float32)
+    for rows, source, target in edge_blocks(adjacency, block_entries):
+        rng = np.random.default_rng([seed, rows.start])
+        at = slice(int(walk.indptr[rows.start]), int(walk.indptr[rows.stop]))
+        weight = walk.data[at] / walk.degree[source]
+        here = target.astype(np.int64)
+        local, size = source - rows.start, rows.stop - rows.start
+        encoding[rows, 0] = np.bincount(local, weight * (here == source), minlength=size)
+        for step in range(1, length):
+            if step > 1:
+                here, weight = walk.step(here, weight, rng)
+            back = weight * walk.probability(here, source)
+            encoding[rows, step] = np.bincount(local, back, minlength=size)
+    return encoding
+
+
+class _Walk:
+    """Random walk on a CSR matrix that is only looked at, never copied."""
+
+    def __init__(self, adjacency: Any) -> None:
+        self.indptr, self.indices = adjacency.indptr, adjacency.indices
+        self.data = adjacency.data
+        self.uniform = self.data.strides == (0,)  # all weights are the same number
+        self.degree = np.zeros(adjacency.shape[0])
+        for rows, source, _ in edge_blocks(adjacency, _SAMPLED_BLOCK):
+            at = slice(int(self.indptr[rows.start]), int(self.indptr[rows.stop]))
+            size = rows.stop - rows.start
+            self.degree[rows] = np.bincount(source - rows.start, self.data[at], minlength=size)
+        self.degree[self.degree == 0] = 1.0
+
+    def step(
+        self, here: NDArray[np.int64], weight: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Leave each node by a link drawn uniformly; the weight makes up for the links' weights."""
+        start = self.indptr[here].astype(np.int64)
+        count = self.indptr[here + 1] - start
+        at = start + (rng.random(len(here)) * count).astype(np.int64)
+        at = np.minimum(at, len(self.indices) - 1)  # where there is no way out, the weight is 0
+        if self.uniform:
+            weight = weight * (count > 0)
+        else:
+            weight = weight * (count * self.data[at] / self.degree[here])
+        return self.indices[at].astype(np.int64), weight
+
+    def probability(self, source: NDArray[np.int64], target: NDArray[Any]) -> NDArray[Any]:
+        """P of each pair of nodes, by bisection in the source's row."""
+        low = self.indptr[source].astype(np.int64)
+        end = self.indptr[source + 1].astype(np.int64)
+        high = end.copy()
+        active = np.flatnonzero(low < high)
+        while len(active):
+            lo, hi = low[active], high[active]
+            middle = (lo + hi) >> 1
+            right = self.indices[middle] < target[active]
+            low[active] = lo = np.where(right, middle + 1, lo)
+            high[active] = hi = np.where(right, hi, middle)
+            active = active[lo < hi]
+        out = np.zeros(len(source))
+        inside = np.flatnonzero(low < end)
+        at = low[inside]
+        hit = self.indices[at] == target[inside]
+        found = inside[hit]
+        out[found] = self.data[at[hit]] / self.degree[source[found]]
+        return out
 
 
 # --- three steps: triangles ------------------------------------------------------------------

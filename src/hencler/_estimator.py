@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,8 +22,8 @@ from ._assign import KMeansAssigner
 from ._base import Callback, Epoch, GraphClusterer, few_threads
 from ._closed_form import ClosedFormModel
 from ._errors import GraphError, ModelFileError, ParameterError
-from ._graph import Graph, as_graph
-from ._network import NetworkModel
+from ._graph import Graph, as_graph, row_blocks
+from ._network import NetworkModel, default_batch_size
 from ._persistence import CheckpointFile, read_model, write_model
 from ._scoring import estimate_n_clusters, score_clustering
 from ._torch import resolve_device
@@ -62,7 +63,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     learning_rate : float, default 0.01
         *Networks only.*
     batch_size : int, optional
-        *Networks only.* Nodes per step; by default all.
+        *Networks only.* Nodes per step; by default all up to 100,000 nodes, 8,192 beyond.
     n_init : int, default 10
         KMeans runs for each similarity and dimension of the default (large graphs: at most 4);
         starts of the last KMeans of the networks.
@@ -208,13 +209,14 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
                 self._model = model = self._fit_closed_form(graph, seed)
             self.views_, self.evidence_ = model.views, model.evidence
             self.history_: list[dict[str, float]] = []
+            self.e_, self.r_ = model.embed(graph)
+            self.labels_ = model.clusters(graph)
         else:
             self._model = network = self._fit_network(graph, seed, device)
             self.history_ = network.history
+            self.e_, self.r_, self.labels_ = network.take_fitted()
         self.interrupted_ = self.preset != "default" and len(self.history_) < self.epochs
-        self.e_, self.r_ = self._model.embed(graph)
         self.singular_values_ = self._model.singular_values
-        self.labels_ = self._model.clusters(graph)
         self._graph = graph
 
     def _fit_closed_form(self, graph: Graph, seed: int) -> ClosedFormModel:
@@ -241,24 +243,29 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         return NetworkModel(device).fit(
             graph,
             k,
-            TrainingSettings(self.epochs, self.learning_rate, self.batch_size, seed),
+            TrainingSettings(
+                self.epochs,
+                self.learning_rate,
+                self.batch_size or default_batch_size(graph.n_nodes),
+                seed,
+            ),
             n_init=self.n_init,
             on_epoch=on_epoch,
-            checkpoint=self._checkpoint_file(_fingerprint(graph, self.settings())),
+            checkpoint=self._checkpoint_file(lambda: _fingerprint(graph, self.settings())),
             n_components=self.n_components or 2 * k,
             variant=self.preset,
             shared_map=self.shared_map,
             losses=self.losses,
         )
 
-    def _checkpoint_file(self, fingerprint: str) -> CheckpointFile | None:
+    def _checkpoint_file(self, fingerprint: Callable[[], str]) -> CheckpointFile | None:
         if self.checkpoint is None:
             return None
-        return CheckpointFile(self.checkpoint, fingerprint, resume=self.resume)
+        return CheckpointFile(self.checkpoint, fingerprint(), resume=self.resume)
 
     def discard_checkpoint(self) -> None:
         """Delete the checkpoint of the training; to be called once the result is safe."""
-        checkpoint = self._checkpoint_file("")
+        checkpoint = self._checkpoint_file(str)
         if checkpoint is not None:
             checkpoint.remove()
 
@@ -429,5 +436,8 @@ def _fingerprint(graph: Graph, settings: dict[str, Any]) -> str:
         parts += [graph.x.indptr, graph.x.indices, graph.x.data] if sparse else [graph.x]
     for part in parts:
         digest.update(str((part.shape, part.dtype)).encode())
-        digest.update(np.ascontiguousarray(part).data)
+        # Weights that are all 1 may be one number only, and files are read block by block.
+        part = part[:1] if part.strides == (0,) else part
+        for rows in row_blocks(len(part), part[:1].size):
+            digest.update(np.ascontiguousarray(part[rows]).data)
     return digest.hexdigest()

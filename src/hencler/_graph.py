@@ -15,7 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from ._errors import AttributeDataError, GraphError
 from ._optional import optional_import
 
-__all__ = ["MANY_NODES", "Attributes", "Graph", "as_graph", "check_ids", "row_blocks"]
+__all__ = [
+    "MANY_NODES",
+    "Attributes",
+    "Graph",
+    "as_graph",
+    "check_attributes",
+    "check_ids",
+    "edge_blocks",
+    "row_blocks",
+]
 
 Attributes: TypeAlias = Any
 """Array, memory map or CSR matrix of shape (n, d)."""
@@ -62,7 +71,17 @@ class Graph:
     Graph(2 nodes, 1 directed edges, 2 dense attributes)
     """
 
-    __slots__ = ("_ids", "adjacency", "attribute_names", "directed", "name", "x", "y")
+    __slots__ = (
+        "_ids",
+        "_self_loops",
+        "adjacency",
+        "attribute_names",
+        "directed",
+        "name",
+        "store",
+        "x",
+        "y",
+    )
 
     adjacency: sp.csr_array[Any]
     x: Attributes | None
@@ -70,6 +89,9 @@ class Graph:
     y: NDArray[Any] | None
     attribute_names: tuple[str, ...] | None
     name: str | None
+    _self_loops: int | None
+    store: str | None
+    """Folder whose memory maps this graph is made of, if it is."""
 
     def __init__(
         self,
@@ -96,6 +118,15 @@ class Graph:
                 )
             self.attribute_names = tuple(map(str, attribute_names))
         self.name = name
+        self.store = self._self_loops = None
+
+    @classmethod
+    def _from_parts(cls, *, n_self_loops: int, source: str, **parts: Any) -> Graph:
+        """A graph from the checked parts of a store: no further check, no copy."""
+        new = object.__new__(cls)
+        for slot, value in {**parts, "store": source, "_self_loops": n_self_loops}.items():
+            setattr(new, slot, value)
+        return new
 
     # --- what it holds -----------------------------------------------------------------
 
@@ -125,16 +156,18 @@ class Graph:
 
     @property
     def n_self_loops(self) -> int:
+        if self._self_loops is not None:
+            return self._self_loops
         return int(np.count_nonzero(self.adjacency.diagonal()))
 
     @property
     def n_isolated(self) -> int:
         """Nodes without any edge to or from another node."""
-        edges = self.adjacency.tocoo()
-        off = edges.row != edges.col
         touched = np.zeros(self.n_nodes, dtype=bool)
-        touched[edges.row[off]] = True
-        touched[edges.col[off]] = True
+        for rows, source, target in edge_blocks(self.adjacency):
+            off = source != target
+            touched[target[off]] = True
+            touched[rows] |= np.bincount(source[off] - rows.start, minlength=len(touched[rows])) > 0
         return int(self.n_nodes - touched.sum())
 
     def __repr__(self) -> str:
@@ -157,11 +190,11 @@ class Graph:
         """The symmetrised graph, weight of {u, v} = the larger of the two directions."""
         if not self.directed:
             return self
-        return self._replace(adjacency=_symmetrised(self.adjacency), directed=False)
+        return self._replace(adjacency=_symmetrised(self.adjacency), directed=False, store=None)
 
     def with_links(self, adjacency: Any) -> Graph:
         """The same nodes with other links, which are taken as they are: CSR (n, n)."""
-        return self._replace(adjacency=adjacency)
+        return self._replace(adjacency=adjacency, store=None, _self_loops=None)
 
     def subgraph(self, nodes: ArrayLike) -> Graph:
         """The graph induced by `nodes` (positions or a mask), in the order given."""
@@ -172,6 +205,8 @@ class Graph:
             x=None if self.x is None else self.x[index],
             _ids=self.ids[index],
             y=None if self.y is None else self.y[index],
+            store=None,
+            _self_loops=None,
         )
 
     def _replace(self, **changes: Any) -> Graph:
@@ -389,6 +424,19 @@ def row_blocks(n: int, width: int) -> Iterator[slice]:
     step = max(1, _BLOCK_ENTRIES // max(1, width))
     for start in range(0, n, step):
         yield slice(start, min(n, start + step))
+
+
+def edge_blocks(
+    adjacency: Any, entries: int = _BLOCK_ENTRIES // 4
+) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any]]]:
+    """Rows, sources and targets of a CSR matrix, rows with about so many entries at a time."""
+    indptr, n, lo = adjacency.indptr, int(adjacency.shape[0]), 0
+    while lo < n:
+        hi = int(np.searchsorted(indptr, int(indptr[lo]) + entries, side="right")) - 1
+        hi = min(max(hi, lo + 1), n, lo + entries)
+        source = np.repeat(np.arange(lo, hi), np.diff(indptr[lo : hi + 1]))
+        yield slice(lo, hi), source, adjacency.indices[int(indptr[lo]) : int(indptr[hi])]
+        lo = hi
 
 
 # --- checks --------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from ._assign import KMeansAssigner
-from ._encodings import random_walk_encoding
+from ._encodings import node_encoding
 from ._errors import HenclerWarning, ModelFileError, ParameterError
 from ._graph import Graph, check_ids, row_blocks
 from ._links import LinkColumns, known_links
@@ -28,7 +29,7 @@ from ._training import (
     train,
 )
 
-__all__ = ["NetworkModel"]
+__all__ = ["NetworkModel", "default_batch_size"]
 
 ENCODING_LENGTH = 3
 """Steps of the positional encoding, as in the released code; the paper does not say."""
@@ -38,6 +39,20 @@ LARGEST = 1e9
 
 LINK_COLUMNS = 64
 """Columns that stand for the links of a graph without attributes, out and in each."""
+
+FULL_BATCH_NODES = 100_000
+"""Graphs with more nodes are trained in batches unless told otherwise."""
+
+LARGE_BATCH = 8192
+"""Their batch size: steps large enough for a GPU or a few cores, and below 100 MB."""
+
+KMEANS_NODES = 100_000
+"""Centres are found on a random sample of this many nodes, where there are more."""
+
+
+def default_batch_size(n: int) -> int | None:
+    """Nodes per step where the user leaves it open; None is all."""
+    return None if n <= FULL_BATCH_NODES else LARGE_BATCH
 
 
 class NetworkModel:
@@ -55,6 +70,10 @@ class NetworkModel:
     known_ids: NDArray[Any] | None
     history: list[dict[str, float]]
     assigner: KMeansAssigner
+    e: NDArray[np.float32]
+    r: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    """Embeddings and clusters of the nodes fitted on, until :meth:`take_fitted` hands them out."""
 
     def __init__(self, device: torch.device, encoding_length: int = ENCODING_LENGTH) -> None:
         self.device = device
@@ -96,25 +115,35 @@ class NetworkModel:
             checkpoint=checkpoint,
         )
         self.statistics = final_statistics(self.net, inputs, self.device)
-        embedding = np.hstack(embed(self.net, inputs, self.statistics, self.device))
-        if not np.isfinite(embedding).all():
+        self.e, self.r = embed(self.net, inputs, self.statistics, self.device)
+        if not all(np.isfinite(z[rows]).all() for z in (self.e, self.r) for rows in _blocks(z)):
             raise ParameterError(
                 "the training diverged: the embedding is not finite",
                 place=f"learning_rate={settings.learning_rate}",
                 remedy="Use a smaller learning rate, or standardise the attributes",
             )
-        self.assigner = KMeansAssigner().fit(embedding, n_clusters, n_init, settings.seed)
+        sample = _sample(len(self.e), settings.seed)
+        rows = np.hstack([self.e[sample], self.r[sample]])
+        self.assigner = KMeansAssigner().fit(rows, n_clusters, n_init, settings.seed)
+        self.labels = self._nearest(self.e, self.r)
         return self
+
+    def take_fitted(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+        """e, r and clusters of the nodes fitted on; this model keeps no second hold of them."""
+        fitted = self.e, self.r, self.labels
+        del self.e, self.r, self.labels
+        return fitted
 
     def inputs(self, graph: Graph) -> NodeInputs:
         """The network's inputs for a graph."""
-        encoding = random_walk_encoding(graph.adjacency, self.encoding_length)
+        encoding = node_encoding(graph.adjacency, self.encoding_length)
         if self.links is not None:
             assert self.known_ids is not None
             columns = self.links.transform(*known_links(graph, self.known_ids))
             return NodeInputs(None, np.hstack(columns).astype(np.float32), encoding)
         x: Any = graph.x
-        x = x if self.unit == 1 else x / self.unit
+        if self.unit != 1:
+            x = x / self.unit if sp.issparse(x) else _Divided(x, self.unit)
         return NodeInputs(x, None, encoding) if sp.issparse(x) else NodeInputs(None, x, encoding)
 
     def embed(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -122,7 +151,14 @@ class NetworkModel:
         return embed(self.net, self.inputs(graph), self.statistics, self.device)
 
     def clusters(self, graph: Graph) -> NDArray[np.int64]:
-        return self.assigner.predict(np.hstack(self.embed(graph)))
+        return self._nearest(*self.embed(graph))
+
+    def _nearest(self, e: NDArray[Any], r: NDArray[Any]) -> NDArray[np.int64]:
+        """Clusters of embedded nodes, a block at a time."""
+        labels = np.empty(len(e), dtype=np.int64)
+        for rows in _blocks(e):
+            labels[rows] = self.assigner.predict(np.hstack([e[rows], r[rows]]))
+        return labels
 
     def similarity(self, graph: Graph, rows: Any, cols: Any) -> NDArray[Any]:
         """Block of S = Phi Psi'."""
@@ -210,6 +246,28 @@ class NetworkModel:
         )
         self.history = []
         return self
+
+
+class _Divided:
+    """An array, maybe on disk, whose rows are divided by a number when they are asked for."""
+
+    def __init__(self, x: NDArray[Any], unit: float) -> None:
+        self.x, self.unit, self.shape = x, unit, x.shape
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        return np.asarray(self.x[index]) / self.unit
+
+
+def _blocks(z: NDArray[Any]) -> Iterator[slice]:
+    # KMeans makes copies of its rows in double precision, and distances to every centre.
+    return row_blocks(len(z), 16 * z.shape[1])
+
+
+def _sample(n: int, seed: int) -> Any:
+    """Nodes on which the centres are found: all, or a sorted random choice."""
+    if n <= KMEANS_NODES:
+        return slice(None)
+    return np.sort(np.random.default_rng(seed).choice(n, KMEANS_NODES, replace=False))
 
 
 def _unit(graph: Graph) -> float:

@@ -255,12 +255,12 @@ def embed(
     """e and r of all nodes, shape (n, s) each."""
     net.to(device).eval()
     u, v = net.projections
-    parts = []
+    e, r = (np.empty((len(inputs), net.config.n_components), dtype=np.float32) for _ in range(2))
     for rows in row_blocks(len(inputs), inputs.width + net.config.hidden):
         phi, psi = net.maps(inputs.rows(rows, device))
-        e, r = (phi - statistics.centre_phi) @ u, (psi - statistics.centre_psi) @ v
-        parts.append((e.cpu().numpy(), r.cpu().numpy()))
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+        e[rows] = ((phi - statistics.centre_phi) @ u).cpu().numpy()
+        r[rows] = ((psi - statistics.centre_psi) @ v).cpu().numpy()
+    return e, r
 
 
 # --- optimisers and their state --------------------------------------------------------------

@@ -93,7 +93,8 @@ def read_graph(
     Parameters
     ----------
     path : path
-        Edge list (.csv, .tsv, .txt, .parquet), .graphml, .gml, .mtx or .npz.
+        Edge list (.csv, .tsv, .txt, .parquet), .graphml, .gml, .mtx or .npz; or the folder of a
+        store (:func:`hencler.io.convert`), which stays on disk, memory-mapped.
     features : path, optional
         Attributes of the nodes; they replace those of the graph file. As .csv, .tsv or .parquet:
         one row per node, the id in the column ``id`` or ``node``, else in the first one, and
@@ -113,6 +114,8 @@ def read_graph(
     Graph
         Without `features` its nodes are those of the edges, sorted.
     """
+    if Path(path).is_dir():
+        return _stored_graph(Path(path), features, label, directed)
     file = _existing(path, _GRAPH_SUFFIXES, "a graph")
     suffix = file.suffix.lower()
     if suffix in _TEXT or suffix == ".parquet":
@@ -136,6 +139,21 @@ def read_graph(
     if features is not None:
         table = _read_table(features, label)
         return _assemble(_edges_of(graph, file), table, _still(graph, directed), file)
+    return graph if directed is None else _turned(graph, directed)
+
+
+def _stored_graph(
+    folder: Path, features: PathLike | None, label: str | None, directed: bool | None
+) -> Graph:
+    from ._store import Store
+
+    if features is not None or label is not None:
+        raise ParameterError(
+            "features or a label were given beside a store, which has its own",
+            place=str(folder),
+            remedy="Leave them out, or convert the edges again with other features",
+        )
+    graph = Store.open(folder).graph()
     return graph if directed is None else _turned(graph, directed)
 
 
