@@ -57,11 +57,13 @@ from ._optional import optional_import
 __all__ = [
     "align_labels",
     "atomic_write",
+    "convert",
     "read_graph",
     "read_labels",
     "write_edge_list",
     "write_labels",
     "write_npz",
+    "write_store",
 ]
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -76,6 +78,9 @@ _TARGET = ("target", "dst", "to", "v")
 _WEIGHT = ("weight", "w")
 _ID = ("id", "node", "node_id")
 _CLUSTER = ("cluster", "label", "class", "y")
+
+_LABEL_ROWS = 1 << 17
+"""Lines written in one go."""
 
 _LONGEST_ID = 1000
 """NumPy gives every string of an array the room of the longest."""
@@ -140,6 +145,44 @@ def read_graph(
         table = _read_table(features, label)
         return _assemble(_edges_of(graph, file), table, _still(graph, directed), file)
     return graph if directed is None else _turned(graph, directed)
+
+
+def convert(
+    edges: PathLike,
+    out: PathLike,
+    *,
+    features: PathLike | None = None,
+    label: str | None = None,
+    directed: bool | None = None,
+    dtype: str = "float32",
+) -> Path:
+    """Stream an edge list, and attributes, larger than memory into a store.
+
+    Parameters
+    ----------
+    edges : path
+        .csv, .tsv, .txt or .parquet as for :func:`read_graph`, or .npy: integers of shape (E, 2) or
+        (2, E).
+    out : path
+        Folder to make. It appears when it is complete.
+    features, label, directed : as for :func:`read_graph`
+    dtype : {"float32", "float16"}
+        Of the attributes in the store.
+
+    Returns
+    -------
+    path of the store, which :func:`read_graph` opens
+    """
+    from ._convert import convert
+
+    return convert(edges, out, features=features, label=label, directed=directed, dtype=dtype)
+
+
+def write_store(graph: Graph, folder: PathLike) -> None:
+    """Write a graph that is in memory as a store, a folder that :func:`read_graph` opens."""
+    from ._store import write_store
+
+    write_store(graph, folder)
 
 
 def _stored_graph(
@@ -1293,9 +1336,13 @@ def write_labels(path: PathLike, graph_ids: Any, labels: Any) -> None:
         raise ParameterError(
             f"{values.shape} labels for {ids.shape} ids", remedy="Give one label per node"
         )
-    with _csv_writer(path, ids.tolist() + values.tolist()) as writer:
+    # Quotation marks are for odd texts; numbers need no look, and no list of all of them exists.
+    texts = [v for part in (ids, values) if part.dtype.kind not in "biuf" for v in part.tolist()]
+    with _csv_writer(path, texts) as writer:
         writer.writerow(["node", "cluster"])
-        writer.writerows(zip(ids.tolist(), values.tolist()))
+        for start in range(0, len(ids), _LABEL_ROWS):
+            rows = slice(start, start + _LABEL_ROWS)
+            writer.writerows(zip(ids[rows].tolist(), values[rows].tolist()))
 
 
 def read_labels(path: PathLike) -> tuple[NDArray[Any], NDArray[Any]]:
