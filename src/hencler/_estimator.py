@@ -23,6 +23,7 @@ from ._base import Callback, Epoch, GraphClusterer, few_threads
 from ._closed_form import ClosedFormModel
 from ._errors import GraphError, ModelFileError, ParameterError
 from ._graph import Graph, as_graph, row_blocks
+from ._memory import MemoryPlan, closed_form_plan, network_plan
 from ._network import NetworkModel, default_batch_size
 from ._persistence import CheckpointFile, read_model, write_model
 from ._scoring import estimate_n_clusters, score_clustering
@@ -195,9 +196,34 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         self._fit(graph)
         return self
 
+    def plan_memory(self, X: Any, *, edges: Any = None) -> MemoryPlan:
+        """The memory that :meth:`fit` will take beyond the graph itself.
+
+        A fit that cannot fit is refused with a :class:`~hencler.errors.ResourceError` before it
+        starts.
+
+        Parameters
+        ----------
+        X, edges : as for :meth:`fit`
+        """
+        self._check_parameters()
+        return self._plan(as_graph(X, edges), resolve_device(self.device))
+
+    def _plan(self, graph: Graph, device: torch.device) -> MemoryPlan:
+        k = 10 if self.n_clusters == "auto" else int(self.n_clusters)
+        if self.preset == "default":
+            return closed_form_plan(graph, n_clusters=k, n_components=self.n_components or 3 * k)
+        return network_plan(
+            graph,
+            n_components=self.n_components or 2 * k,
+            batch_size=self.batch_size or default_batch_size(graph.n_nodes),
+            on_cpu=device.type == "cpu",
+        )
+
     def _fit(self, graph: Graph) -> None:
         seed = self._seed()
         device = resolve_device(self.device)
+        self._plan(graph, device).require(_REMEDIES[self.preset == "default"])
         if self.n_clusters == "auto":
             with few_threads(graph.n_nodes):
                 self.n_clusters_ = estimate_n_clusters(graph, random_state=seed)[0]
@@ -415,6 +441,13 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+
+_REMEDIES = (
+    "Use a smaller batch_size (--batch-size), fewer n_components, or a graph on disk ('hencler "
+    "convert')",
+    "Use the preset 'paper', which works in batches, or a machine with more memory",
+)
+"""What helps when memory does not suffice: the networks, the default."""
 
 _FITTED = ("labels_", "e_", "r_", "singular_values_")
 

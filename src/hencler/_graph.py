@@ -200,8 +200,9 @@ class Graph:
         """The graph induced by `nodes` (positions or a mask), in the order given."""
         index = np.asarray(nodes)
         index = np.flatnonzero(index) if index.dtype == bool else index
+        part = self.adjacency[index][:, index] if self.store is None else _induced(self, index)
         return self._replace(
-            adjacency=sp.csr_array(self.adjacency[index][:, index]),
+            adjacency=sp.csr_array(part),
             x=None if self.x is None else self.x[index],
             _ids=self.ids[index],
             y=None if self.y is None else self.y[index],
@@ -391,6 +392,20 @@ class Graph:
             _, codes = np.unique(self.y, return_inverse=True)
             data.y = torch.from_numpy(codes.astype(np.int64))
         return data
+
+
+def _induced(graph: Graph, index: NDArray[Any]) -> Any:
+    """Links among some nodes of a memory-mapped graph, of which only their rows are read."""
+    links, m = graph.adjacency, len(index)
+    first, count = links.indptr[index], np.diff(links.indptr)[index]
+    row = np.repeat(np.arange(m), count)
+    at = np.arange(len(row)) + np.repeat(first - (np.cumsum(count) - count), count)
+    new = np.full(graph.n_nodes, -1, dtype=np.int64)
+    new[index] = np.arange(m)
+    column = new[links.indices[at]]
+    inside = column >= 0
+    parts = (links.data[at[inside]], (row[inside], column[inside]))
+    return sp.coo_array(parts, shape=(m, m)).tocsr()
 
 
 def as_graph(x: Any, edges: Any = None) -> Graph:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,24 +34,55 @@ _HEADER = "model.json"
 def write_model(
     folder: str | Path, header: dict[str, Any], tensors: dict[str, NDArray[Any]]
 ) -> None:
-    """Write a model folder; one that is there already is replaced only by a complete one."""
-    from safetensors.numpy import save
+    """Write a model folder; one that is there already is replaced only by a complete one.
 
+    Tensors go to the file from where they are: no copy of all of them is made.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    blob = save({k: np.ascontiguousarray(v) for k, v in tensors.items()})
-    digest = hashlib.sha256(blob).hexdigest()
+    parts = list(_serialised({k: np.ascontiguousarray(v) for k, v in tensors.items()}))
+    sha = hashlib.sha256()
+    for part in parts:
+        sha.update(part)
+    digest = sha.hexdigest()
     # A new name for each content: the old header keeps pointing at the old tensors until the
     # new header replaces it, so that a crash in between loses nothing.
     name = f"tensors-{digest[:16]}.safetensors"
     with atomic_write(folder / name, mode="wb") as file:
-        file.write(blob)
+        for part in parts:
+            file.write(part)
     text = json.dumps({"format": FORMAT, **header, "tensors": {"file": name, "sha256": digest}})
     with atomic_write(folder / _HEADER, mode="w") as file:
         file.write(text)
     for old in folder.glob("tensors-*.safetensors"):
         if old.name != name:
             old.unlink(missing_ok=True)
+
+
+_TYPES = {
+    "bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
+    "float16": "F16", "float32": "F32", "float64": "F64",
+}  # fmt: skip
+
+
+def _serialised(tensors: dict[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
+    """The parts of a safetensors file: size of the header, header, and each array's own bytes."""
+    header: dict[str, Any] = {}
+    end = 0
+    # Wide types first, so that every tensor lies at a multiple of its size.
+    order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    for name in order:
+        array = tensors[name]
+        start, end = end, end + array.nbytes
+        kind = _TYPES[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little")
+    yield text
+    for name in order:
+        if tensors[name].size:
+            yield tensors[name].reshape(-1).view(np.uint8).data
 
 
 def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

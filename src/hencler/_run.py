@@ -20,6 +20,11 @@ __all__ = ["make_folder", "open_graph", "read_run", "truth_labels", "write_run"]
 
 DATASET_PREFIX = "dataset:"
 
+WHOLE_NODES = 200_000
+"""Up to so many nodes a run's report shows all; beyond, a random sample of `SAMPLE_NODES`."""
+
+SAMPLE_NODES = 50_000
+
 
 def open_graph(
     source: str,
@@ -63,16 +68,14 @@ def write_run(
 
     ``labels.csv`` (node,cluster), ``embeddings.npz`` (e, r, singular_values), ``model/``,
     ``history.jsonl``, ``graph.npz`` (for the report), ``metrics.json`` (with truth) and
-    ``run.json`` (what was run, on what).
+    ``run.json`` (what was run, on what). Of a graph with more than :data:`WHOLE_NODES` nodes the
+    folder ``sample`` holds what the report needs of some of them, in place of ``graph.npz``.
     """
     make_folder(folder)
     write_labels(folder / "labels.csv", graph.ids, model.labels_)
-    with atomic_write(folder / "embeddings.npz", mode="wb") as file:
-        np.savez(file, e=model.e_, r=model.r_, singular_values=model.singular_values_)
     model.save(folder / "model")
-    with atomic_write(folder / "history.jsonl", mode="w") as file:
-        file.writelines(json.dumps(record) + "\n" for record in model.history_)
-    write_npz(graph.without_labels(), folder / "graph.npz")
+    _write_embeddings(folder, model, slice(None))
+    _write_history(folder, model)
     metrics = None
     if truth is not None:
         metrics = evaluate(model.labels_, truth)
@@ -92,8 +95,43 @@ def write_run(
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **({"metrics": metrics} if metrics is not None else {}),
     }
+    if graph.n_nodes <= WHOLE_NODES:
+        write_npz(graph.without_labels(), folder / "graph.npz")
+    else:
+        _write_sample(folder, graph, model, summary, truth)
     _write_json(folder / "run.json", summary)
     return summary
+
+
+def _write_sample(
+    folder: Path, graph: Graph, model: HeNCler, summary: dict[str, Any], truth: Any
+) -> None:
+    """A run folder of some nodes, with the links among them, for the report."""
+    inside = folder / "sample"
+    make_folder(inside)
+    nodes = np.random.default_rng(0).choice(graph.n_nodes, SAMPLE_NODES, replace=False)
+    nodes.sort()
+    part = graph.without_labels().subgraph(nodes)
+    write_npz(part, inside / "graph.npz")
+    write_labels(inside / "labels.csv", part.ids, model.labels_[nodes])
+    _write_embeddings(inside, model, nodes)
+    _write_history(inside, model)
+    if truth is not None:
+        _write_json(inside / "metrics.json", summary["metrics"])
+        write_labels(inside / "truth.csv", part.ids, np.asarray(truth)[nodes])
+    note = f"The report shows a random sample of {len(nodes):,} of {graph.n_nodes:,} nodes"
+    _write_json(inside / "run.json", summary | {"warnings": [*summary["warnings"], note]})
+
+
+def _write_embeddings(folder: Path, model: HeNCler, nodes: Any) -> None:
+    with atomic_write(folder / "embeddings.npz", mode="wb") as file:
+        e, r = model.e_[nodes], model.r_[nodes]
+        np.savez(file, e=e, r=r, singular_values=model.singular_values_)
+
+
+def _write_history(folder: Path, model: HeNCler) -> None:
+    with atomic_write(folder / "history.jsonl", mode="w") as file:
+        file.writelines(json.dumps(record) + "\n" for record in model.history_)
 
 
 def read_run(folder: Path) -> dict[str, Any]:

@@ -34,7 +34,8 @@ err = Console(stderr=True)
 GraphArgument = Annotated[
     str,
     typer.Argument(
-        help="dataset:NAME, or a file: .csv, .tsv or .parquet (edges), .graphml, .gml, .mtx, .npz",
+        help="dataset:NAME, or a file: .csv, .tsv or .parquet (edges), .graphml, .gml, .mtx, .npz; "
+        "or a folder that 'convert' made",
         show_default=False,
     ),
 ]
@@ -140,7 +141,8 @@ def fit(
     preset: Annotated[str, typer.Option(help="default, paper or released.")] = "default",
     epochs: Annotated[int | None, typer.Option(min=0, help="Epochs of training.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Nodes per step; default: all.")
+        int | None,
+        typer.Option(min=1, help="Nodes per step; default: all, 8192 beyond 100,000 nodes."),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Annotated[int, typer.Option(help="Same seed, same clusters.")] = 0,
@@ -152,6 +154,9 @@ def fit(
     ] = None,
     resume: Annotated[bool, typer.Option(help="Go on where an interrupted run stopped.")] = False,
     report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how much memory it would take.")
+    ] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -169,8 +174,16 @@ def fit(
     k = _cluster_count(clusters)
     loaded = open_graph(graph, features, label, directed)
     classes = truth_labels(loaded, truth)
-    make_folder(folder)
     options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+    plan = HeNCler(k, preset=preset, batch_size=batch_size, device=device, **options).plan_memory(
+        loaded
+    )
+    if dry_run:
+        print(json.dumps(plan.to_dict()) if as_json else plan.line())
+        return
+    if not (quiet or as_json):
+        out.print(plan.line(), highlight=False, markup=False, soft_wrap=True)
+    make_folder(folder)
     with _progress(quiet or as_json) as progress, _collected() as notes:
         model = HeNCler(
             k,
@@ -189,6 +202,7 @@ def fit(
         summary = write_run(
             folder, loaded, model, seconds=seconds, source=graph, truth=classes, warnings=notes
         )
+        summary["memory"] = plan.to_dict()
         if report:
             _write_report(folder, quiet or as_json)
         if not model.interrupted_:
@@ -210,6 +224,30 @@ def _cluster_count(text: str) -> int | str:
             remedy="Give a whole number from 1 on, or 'auto'",
         )
     return int(text)
+
+
+@app.command()
+def convert(
+    edges: Annotated[
+        Path, typer.Argument(help="Edge list: .csv, .tsv, .txt, .parquet, or pairs in .npy.")
+    ],
+    folder: Annotated[Path, typer.Option("--out", help="Folder to make.")],
+    features: FeaturesOption = None,
+    label: LabelOption = None,
+    directed: DirectedOption = None,
+    dtype: Annotated[str, typer.Option(help="float32 or float16, of the attributes.")] = "float32",
+    quiet: QuietOption = False,
+) -> None:
+    """Stream an edge list larger than memory into a folder that 'fit' maps from disk.
+
+    Example: hencler convert edges.csv --features x.npy --out graph
+    """
+    from .io import convert as to_store
+    from .io import read_graph
+
+    to_store(edges, folder, features=features, label=label, directed=directed, dtype=dtype)
+    if not quiet:
+        out.print(f"{read_graph(folder)!r} in {folder}", highlight=False, markup=False)
 
 
 @app.command()
