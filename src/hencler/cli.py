@@ -388,11 +388,18 @@ def bench_paper(
         with atomic_write(page, mode="w") as file:
             file.write(f"# Results\n\n{render(cells)}")
     if readme is not None:
-        before, _, rest = readme.read_text(encoding="utf-8").partition(TABLE_START)
-        _, _, after = rest.partition(TABLE_END)
-        with atomic_write(readme, mode="w") as file:
-            file.write(f"{before}{TABLE_START}\n{short_tables(cells)}\n{TABLE_END}{after}")
+        _renew(readme, short_tables(cells))
     _show_cells(cells, names, _names(methods))
+
+
+def _renew(file: Path, table: str) -> None:
+    """Put a table between the marks of a file."""
+    from .io import atomic_write
+
+    before, _, rest = file.read_text(encoding="utf-8").partition(TABLE_START)
+    _, _, after = rest.partition(TABLE_END)
+    with atomic_write(file, mode="w") as handle:
+        handle.write(f"{before}{TABLE_START}\n{table}\n{TABLE_END}{after}")
 
 
 @bench_app.command("figures")
@@ -427,6 +434,41 @@ def bench_encodings(
     from .bench.encodings import run
 
     run(store, full=full)
+    out.print(str(store))
+
+
+@bench_app.command("scale")
+def bench_scale(
+    sizes: Annotated[
+        str, typer.Option(help="small, million, ten-million, default; with commas.")
+    ] = "small",
+    store: Annotated[Path, typer.Option("--out", help="File to write.")] = RESULTS / "scale.json",
+    scratch: Annotated[
+        Path | None, typer.Option(help="Folder for the generated graphs; up to 12 GB.")
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="File whose marked table to renew.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Picture of the growth to draw.")] = None,
+    only_tables: Annotated[bool, typer.Option(help="Run nothing, only write tables.")] = False,
+) -> None:
+    """Growth of time and memory with nodes, edges, attributes and clusters.
+
+    Example: hencler bench scale --sizes small,million
+    """
+    from .bench.growth import growth_figure, growth_page
+    from .bench.scale import read_cells, run
+
+    if not only_tables:
+        run(
+            store,
+            _names(sizes) or [],
+            scratch=scratch,
+            progress=lambda line: err.print(line, highlight=False, markup=False, soft_wrap=True),
+        )
+    cells = read_cells(store)
+    if page is not None:
+        _renew(page, growth_page(cells))
+    if figure is not None:
+        growth_figure(cells, figure)
     out.print(str(store))
 
 
