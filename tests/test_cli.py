@@ -208,3 +208,29 @@ def test_it_is_a_program(files, tmp_path):
     )
     assert done.returncode == 2
     assert done.stderr.startswith("error: nowhere.csv")
+
+
+def test_an_edge_list_becomes_a_folder_that_fit_takes(files, run, tmp_path):
+    store = tmp_path / "store"
+    status, out, _ = run("convert", files / "edges.csv", "--features", files / "nodes.csv",
+                         "--label", "label", "--out", store)  # fmt: skip
+    assert status == 0
+    assert "80 nodes" in out
+    folder = tmp_path / "run"
+    arguments = ("fit", store, "-k", 4, "--preset", "paper", "--epochs", 2, "--batch-size", 20)
+    status, out, _ = run(*arguments, "--truth", "dataset", "--out", folder, "--json")
+    assert status == 0
+    summary = json.loads(out)
+    assert sum(summary["cluster_sizes"]) == 80
+    assert summary["memory"]["mapped_bytes"] > 0
+    assert (folder / "report.html").exists()
+
+
+def test_a_dry_run_only_states_the_memory(files, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = run("fit", files / "edges.csv", "-k", 4, "--dry-run")
+    assert status == 0
+    assert out.startswith("memory: about")
+    status, out, _ = run("fit", files / "edges.csv", "-k", 4, "--dry-run", "--json")
+    assert json.loads(out)["planned_bytes"] > 0
+    assert not list(tmp_path.iterdir())

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hencler import Graph
-from hencler._encodings import _blocks, _fill, _transition_matrix, random_walk_encoding
+from hencler._encodings import (
+    _blocks,
+    _fill,
+    _transition_matrix,
+    node_encoding,
+    random_walk_encoding,
+    sampled_encoding,
+)
 from hencler._errors import GraphError, ParameterError
 
 
@@ -141,3 +148,50 @@ def test_errors():
         random_walk_encoding(DIRECTED, 3, block_entries=0)
     with pytest.raises(GraphError, match=r"shape \(2, 3\)"):
         random_walk_encoding(np.ones((2, 3)))
+
+
+# --- sampled ---------------------------------------------------------------------------------
+
+
+def _random_links(seed, weighted):
+    rng = np.random.default_rng(seed)
+    dense = sp.random_array((40, 40), density=0.15, rng=rng).toarray()
+    dense[3] = 0  # no way out
+    return sp.csr_array(dense if weighted else dense > 0, dtype=float)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_sampled_encoding_is_unbiased(weighted, global_random_seed):
+    links = _random_links(global_random_seed, weighted)
+    if not weighted:  # as a store has it: one number for all links
+        links.data = np.broadcast_to(np.ones(()), links.data.shape)
+    exact = random_walk_encoding(links.copy(), 4)
+    draws = np.stack([sampled_encoding(links, 4, seed=seed) for seed in range(300)])
+    error = np.abs(draws.mean(axis=0) - exact)
+    assert error[:, :2].max() < 1e-6, "one and two steps are exact"
+    spread = draws.std(axis=0) / np.sqrt(len(draws))
+    assert np.all(error <= 6 * spread + 1e-6)
+
+
+def test_the_sampled_encoding_is_the_same_on_every_call():
+    links = _random_links(0, True)
+    assert np.array_equal(sampled_encoding(links), sampled_encoding(links))
+    assert sampled_encoding(links).dtype == np.float32
+
+
+@pytest.mark.parametrize("block", [1, 13, 1000])
+def test_blocks_leave_exact_columns_alone(block):
+    links = _random_links(1, True)
+    found = sampled_encoding(links, 3, block_entries=block)
+    assert np.allclose(found[:, :2], random_walk_encoding(links, 2), atol=1e-6)
+
+
+def test_graphs_with_many_links_are_sampled(monkeypatch):
+    links = _random_links(0, True)
+    assert np.allclose(node_encoding(links), random_walk_encoding(links), atol=1e-7)
+    monkeypatch.setattr("hencler._encodings.EXACT_ENTRIES", 10)
+    assert np.array_equal(node_encoding(links), sampled_encoding(links))
+
+
+def test_a_graph_without_links_returns_nowhere():
+    assert not sampled_encoding(sp.csr_array((5, 5))).any()

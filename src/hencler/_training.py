@@ -227,7 +227,7 @@ def final_statistics(net: HeNClerNet, inputs: NodeInputs, device: torch.device) 
         if isinstance(module, torch.nn.BatchNorm1d):
             module.reset_running_stats()
             module.momentum = None  # plain average over the blocks
-    blocks = list(row_blocks(n, inputs.width + net.config.hidden))
+    blocks = list(_forward_blocks(net, inputs))
     for rows in blocks:
         net.maps(inputs.rows(rows, device))
     net.eval()
@@ -256,11 +256,16 @@ def embed(
     net.to(device).eval()
     u, v = net.projections
     e, r = (np.empty((len(inputs), net.config.n_components), dtype=np.float32) for _ in range(2))
-    for rows in row_blocks(len(inputs), inputs.width + net.config.hidden):
+    for rows in _forward_blocks(net, inputs):
         phi, psi = net.maps(inputs.rows(rows, device))
         e[rows] = ((phi - statistics.centre_phi) @ u).cpu().numpy()
         r[rows] = ((psi - statistics.centre_psi) @ v).cpu().numpy()
     return e, r
+
+
+def _forward_blocks(net: HeNClerNet, inputs: NodeInputs) -> Iterator[slice]:
+    # Some thousands of rows: what a layer writes is still in the cache when the next one reads it.
+    return row_blocks(len(inputs), 8 * (inputs.width + net.config.hidden))
 
 
 # --- optimisers and their state --------------------------------------------------------------
