@@ -57,7 +57,7 @@ def test_growth_compares_what_was_measured():
         cell(replace(BASE, nodes=20_000, edges=200_000), 1.0),
         cell(replace(BASE, nodes=200_000, edges=2_000_000), 10.5),
         cell(BASE, 5.0),
-        cell(replace(BASE, edges=10_000_000), 5.5),
+        cell(replace(BASE, edges=10 * BASE.edges), 5.5),
     ]
     found = scale.growth(cells)
     assert [pair["epoch_time_ratio"] for pair in found["10 x nodes"]] == [10.5]

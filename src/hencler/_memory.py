@@ -154,7 +154,7 @@ def closed_form_plan(graph: Graph, *, n_clusters: int, n_components: int) -> Mem
         "evidence for the views": 5 * features + 80 * links,
         "singular vectors": 8 * n * (6 * s + 40) + 48 * links,
         "learned maps": (0 if graph.x is None else 8 * n * 6 * columns) + 2 * features + 60 * links,
-        "consensus": 8 * n * (24 * s + 12 * 8 * n_clusters) + features,
+        "consensus": 8 * n * (80 * n_clusters + 8 * s) + features,
     }
     return MemoryPlan(kept, stages, mapped_bytes(graph))
 

@@ -270,7 +270,7 @@ def _map(folder: Path, name: str, header: dict[str, Any]) -> NDArray[Any]:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileFormatError:
         raise
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, TypeError, OverflowError, SyntaxError) as error:
         raise fail(f"the array cannot be opened ({error})") from error
     kinds = _TYPES.get(name)
     good = array.dtype.kind in "iuU" if kinds is None else array.dtype.name in kinds

@@ -18,6 +18,9 @@ Ids
     ``ids`` or ``node_names``; ``attribute_names``; ``directed``.
 ``.mtx``
     Matrix Market; a matrix that is not square holds the links of a bipartite graph.
+a folder
+    A store, whose arrays stay on disk, memory-mapped; :func:`convert` and :func:`write_store` make
+    one.
 ``.graphml``, ``.gml``
     Read by networkx; numeric node attributes become attributes, except ``y``, the class.
 """

@@ -51,12 +51,16 @@ class Point:
         return self.preset, self.nodes, self.edges, self.attributes, self.clusters
 
 
-BASE = Point(100_000, 1_000_000, 64, 8)
+BASE = Point(50_000, 500_000, 64, 8)
+
+
+def _with_nodes(n: int) -> Point:
+    return replace(BASE, nodes=n, edges=10 * n)
 
 
 def _sweeps() -> list[Point]:
-    nodes = [replace(BASE, nodes=n, edges=10 * n) for n in (20_000, 50_000, 200_000)]
-    edges = [replace(BASE, edges=m) for m in (300_000, 3_000_000, 10_000_000)]
+    nodes = [_with_nodes(n) for n in (20_000, 100_000, 200_000)]
+    edges = [replace(BASE, edges=m) for m in (250_000, 2_500_000, 5_000_000)]
     attributes = [replace(BASE, attributes=d) for d in (16, 256)]
     clusters = [replace(BASE, clusters=k) for k in (2, 32)]
     return [BASE, *nodes, *edges, *attributes, *clusters]
@@ -65,13 +69,11 @@ def _sweeps() -> list[Point]:
 SIZES: dict[str, list[Point]] = {
     "small": _sweeps(),
     "million": [
-        replace(BASE, nodes=1_000_000, edges=10_000_000),
+        _with_nodes(1_000_000),
         Point(1_000_000, 10_000_000, 128, 10),
     ],
     "ten-million": [Point(10_000_000, 100_000_000, 64, 10, epochs=1, dtype="float16")],
-    "default": [
-        replace(BASE, nodes=n, edges=10 * n, preset="default") for n in (20_000, 50_000, 100_000)
-    ],
+    "default": [replace(_with_nodes(n), preset="default") for n in (20_000, 50_000, 100_000)],
 }
 """Points of each part of the benchmark; ``default`` is the closed form, all others the network."""
 
@@ -143,15 +145,12 @@ def growth(cells: Iterable[dict[str, Any]]) -> dict[str, Any]:
     times = {_key(cell): cell["epoch_cpu_seconds"] for cell in cells if cell["point"]["epochs"] > 0}
     wanted = {
         "10 x nodes": [
-            (
-                replace(BASE, nodes=20_000, edges=200_000),
-                replace(BASE, nodes=200_000, edges=2_000_000),
-            ),
-            (BASE, replace(BASE, nodes=1_000_000, edges=10_000_000)),
+            (_with_nodes(20_000), _with_nodes(200_000)),
+            (_with_nodes(100_000), _with_nodes(1_000_000)),
         ],
         "10 x edges": [
-            (replace(BASE, edges=300_000), replace(BASE, edges=3_000_000)),
-            (BASE, replace(BASE, edges=10_000_000)),
+            (replace(BASE, edges=250_000), replace(BASE, edges=2_500_000)),
+            (BASE, replace(BASE, edges=5_000_000)),
         ],
     }
     found: dict[str, Any] = {}
