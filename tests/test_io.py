@@ -26,6 +26,7 @@ from hencler._errors import (
     GraphError,
     MissingExtraError,
     ParameterError,
+    WriteError,
 )
 from hencler.io import (
     align_labels,
@@ -764,7 +765,7 @@ def test_atomic_write_keeps_permissions_and_links(tmp_path):
 def test_atomic_write_errors(tmp_path):
     with pytest.raises(FileFormatError, match="folder"), atomic_write(tmp_path):
         pass
-    with pytest.raises(FileFormatError, match="cannot be written"), atomic_write(tmp_path / "a/b"):
+    with pytest.raises(WriteError, match="cannot be written"), atomic_write(tmp_path / "a/b"):
         pass
     with pytest.raises(ParameterError, match="mode"), atomic_write(tmp_path / "a", "rb"):
         pass

@@ -13,6 +13,7 @@ __all__ = [
     "ModelFileError",
     "ParameterError",
     "ResourceError",
+    "WriteError",
 ]
 
 
@@ -75,6 +76,10 @@ class ModelFileError(HenclerError, ValueError):
 
 class ResourceError(HenclerError, MemoryError):
     """The work would not fit into the memory there is."""
+
+
+class WriteError(HenclerError, OSError):
+    """A result cannot be written: no room, no permission, or another run is writing there."""
 
 
 class MissingExtraError(HenclerError, ImportError):

@@ -74,6 +74,11 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         *Networks only.* Called with an :class:`~hencler._base.Epoch` after every epoch.
     checkpoint : path, optional
         *Networks only.* Folder in which an unfinished training is kept.
+    checkpoint_seconds : float, default 30
+        *Networks only.* Least time between two checkpoints. It grows with what they cost, so
+        that they take less than 2 % of the training.
+    checkpoint_epochs : int, optional
+        *Networks only.* Epochs after which one is written in any case.
     resume : bool
         *Networks only.* Go on from the checkpoint, if there is one.
     random_state : int, RandomState or None
@@ -129,6 +134,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         "device": [str, torch.device],
         "callback": [None, callable],
         "checkpoint": [None, str, Path],
+        "checkpoint_seconds": [Interval(Real, 0, None, closed="left")],
+        "checkpoint_epochs": [None, Interval(Integral, 1, None, closed="left")],
         "resume": ["boolean"],
         "random_state": ["random_state"],
     }
@@ -150,6 +157,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         device: str | torch.device = "auto",
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        checkpoint_epochs: int | None = None,
         resume: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -167,6 +176,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         self.device = device
         self.callback = callback
         self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.checkpoint_epochs = checkpoint_epochs
         self.resume = resume
         self.random_state = random_state
 
@@ -287,7 +298,13 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     def _checkpoint_file(self, fingerprint: Callable[[], str]) -> CheckpointFile | None:
         if self.checkpoint is None:
             return None
-        return CheckpointFile(self.checkpoint, fingerprint(), resume=self.resume)
+        return CheckpointFile(
+            self.checkpoint,
+            fingerprint(),
+            resume=self.resume,
+            seconds=self.checkpoint_seconds,
+            epochs=self.checkpoint_epochs,
+        )
 
     def discard_checkpoint(self) -> None:
         """Delete the checkpoint of the training; to be called once the result is safe."""
@@ -429,8 +446,12 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
     def settings(self) -> dict[str, Any]:
         """Parameters that decide on the result, in a form JSON can hold."""
-        skip = {"callback", "checkpoint", "resume", "device"}
-        settings = {k: v for k, v in self.get_params().items() if k not in skip}
+        skip = {"callback", "resume", "device"}
+        settings = {
+            k: v
+            for k, v in self.get_params().items()
+            if k not in skip and not k.startswith("checkpoint")
+        }
         seed = settings["random_state"]
         settings["random_state"] = int(seed) if isinstance(seed, Integral) else None
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in settings.items()}

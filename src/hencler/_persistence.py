@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ._errors import ModelFileError
+from ._errors import ModelFileError, WriteError
+from ._folders import locked
 from .io import atomic_write
 
 __all__ = ["CheckpointFile", "read_model", "write_model"]
@@ -29,6 +31,12 @@ FORMAT = 1
 """Raised when a change makes older versions of the package unable to read a model."""
 
 _HEADER = "model.json"
+_TENSORS = re.compile(r"tensors-[0-9a-f]{16}\.safetensors")
+_READS = 5
+"""How often a model that others keep replacing is tried."""
+
+_COST = 60
+"""A checkpoint that took t seconds is not followed by another for 60 t: less than 2 % in all."""
 
 
 def write_model(
@@ -39,8 +47,15 @@ def write_model(
     Tensors go to the file from where they are: no copy of all of them is made.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = list(_serialised({k: np.ascontiguousarray(v) for k, v in tensors.items()}))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(
+            f"the folder cannot be made ({error.strerror})",
+            place=str(folder),
+            remedy="Choose a folder that may be written to",
+        ) from error
+    parts = list(_serialised({k: np.asarray(v, order="C") for k, v in tensors.items()}))
     sha = hashlib.sha256()
     for part in parts:
         sha.update(part)
@@ -48,15 +63,17 @@ def write_model(
     # A new name for each content: the old header keeps pointing at the old tensors until the
     # new header replaces it, so that a crash in between loses nothing.
     name = f"tensors-{digest[:16]}.safetensors"
-    with atomic_write(folder / name, mode="wb") as file:
-        for part in parts:
-            file.write(part)
     text = json.dumps({"format": FORMAT, **header, "tensors": {"file": name, "sha256": digest}})
-    with atomic_write(folder / _HEADER, mode="w") as file:
-        file.write(text)
-    for old in folder.glob("tensors-*.safetensors"):
-        if old.name != name:
-            old.unlink(missing_ok=True)
+    # Of two writers at once, one would delete the tensors that the other's header names.
+    with locked(folder):
+        with atomic_write(folder / name, mode="wb") as file:
+            for part in parts:
+                file.write(part)
+        with atomic_write(folder / _HEADER, mode="w") as file:
+            file.write(text)
+        for old in folder.glob("tensors-*.safetensors"):
+            if old.name != name:
+                old.unlink(missing_ok=True)
 
 
 _TYPES = {
@@ -88,14 +105,28 @@ def _serialised(tensors: dict[str, NDArray[Any]]) -> Iterator[bytes | memoryview
 def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and tensors of a model folder, or a ModelFileError that says what is wrong."""
     folder = Path(folder)
-    path = folder / _HEADER
+    header = _read_header(folder / _HEADER)
+    for _ in range(_READS):
+        try:
+            return header, _read_tensors(folder / header["tensors"]["file"], header)
+        except ModelFileError:
+            # A model saved meanwhile has put another pair of files in the place of this one.
+            again = _read_header(folder / _HEADER)
+            if again == header:
+                raise
+            header = again
+    return header, _read_tensors(folder / header["tensors"]["file"], header)
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    """The header, with a tensor file's name and checksum in it."""
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ModelFileError(
             "there is no model here", place=str(path), remedy="Name the folder of a saved model"
         ) from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelFileError(
             f"the header cannot be read ({error})", place=str(path), remedy="Save the model again"
         ) from error
@@ -111,14 +142,14 @@ def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[An
         )
     entry = header.get("tensors")
     name = entry.get("file") if isinstance(entry, dict) else None
-    if not isinstance(entry, dict) or not isinstance(name, str) or Path(name).name != name:
+    if not isinstance(entry, dict) or not isinstance(name, str) or not _TENSORS.fullmatch(name):
         raise ModelFileError(
             "the header names no tensor file", place=str(path), remedy="Save the model again"
         )
-    return header, _read_tensors(folder / name, str(entry.get("sha256")))
+    return header
 
 
-def _read_tensors(path: Path, digest: str) -> dict[str, NDArray[Any]]:
+def _read_tensors(path: Path, header: dict[str, Any]) -> dict[str, NDArray[Any]]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -130,7 +161,7 @@ def _read_tensors(path: Path, digest: str) -> dict[str, NDArray[Any]]:
             place=str(path),
             remedy="Copy the whole model folder",
         ) from error
-    if hashlib.sha256(blob).hexdigest() != digest:
+    if hashlib.sha256(blob).hexdigest() != header["tensors"].get("sha256"):
         raise ModelFileError(
             "the tensors are damaged or from another model: their checksum differs",
             place=str(path),
@@ -152,17 +183,30 @@ class CheckpointFile:
     folder : where the checkpoint lies
     fingerprint : what the training depends on; another one's checkpoint is refused
     resume : whether to take up what is there
-    seconds : least time between two checkpoints
+    seconds : least time between two checkpoints; it grows with what they cost, so that they
+        take less than 2 % of the training
+    epochs : epochs after which one is written in any case; by default only time counts
     """
 
     def __init__(
-        self, folder: str | Path, fingerprint: str, *, resume: bool, seconds: float = 30.0
+        self,
+        folder: str | Path,
+        fingerprint: str,
+        *,
+        resume: bool,
+        seconds: float = 30.0,
+        epochs: int | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.fingerprint = fingerprint
         self.resume = resume
         self.seconds = seconds
+        self.epochs = epochs
+        self.written = 0
+        self.cost = 0.0
         self._last = time.monotonic()
+        self._last_epoch = 0
+        self._wait = seconds
 
     def load(self) -> tuple[int, dict[str, Tensor], list[dict[str, float]]] | None:
         """Epochs done, tensors and history, or None where there is nothing to take up."""
@@ -175,8 +219,15 @@ class CheckpointFile:
                 place=str(self.folder),
                 remedy="Use the same graph and options, or start anew without --resume",
             )
-        tensors = {k: torch.from_numpy(v) for k, v in arrays.items()}
-        return int(header["epoch"]), tensors, header["history"]
+        epoch, history = header.get("epoch"), header.get("history")
+        if not _is_history(history) or type(epoch) is not int or epoch != len(history):
+            raise ModelFileError(
+                "the checkpoint's history of losses is damaged",
+                place=str(self.folder),
+                remedy="Start anew without --resume",
+            )
+        self._last_epoch = epoch
+        return epoch, {k: torch.from_numpy(v) for k, v in arrays.items()}, history
 
     def save(
         self,
@@ -187,11 +238,16 @@ class CheckpointFile:
         force: bool = False,
     ) -> None:
         """Write a checkpoint if the last one is old enough, or if told to."""
-        if not force and time.monotonic() - self._last < self.seconds:
+        start = time.monotonic()
+        due = self.epochs is not None and epoch - self._last_epoch >= self.epochs
+        if not (force or due or start - self._last >= self._wait):
             return
         header = {"fingerprint": self.fingerprint, "epoch": epoch, "history": history}
         write_model(self.folder, header, {k: v.cpu().numpy() for k, v in tensors().items()})
-        self._last = time.monotonic()
+        self._last, self._last_epoch = time.monotonic(), epoch
+        self._wait = max(self.seconds, _COST * (self._last - start))
+        self.written += 1
+        self.cost += self._last - start
 
     def remove(self) -> None:
         """Delete the checkpoint once the result is safe."""
@@ -199,3 +255,10 @@ class CheckpointFile:
             path.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
+
+
+def _is_history(history: Any) -> TypeGuard[list[dict[str, float]]]:
+    return isinstance(history, list) and all(
+        isinstance(record, dict) and all(type(v) in (int, float) for v in record.values())
+        for record in history
+    )

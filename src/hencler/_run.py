@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import FileFormatError, HenclerError
+from ._errors import FileFormatError, HenclerError, WriteError
 from ._estimator import HeNCler
+from ._folders import staged
 from ._graph import Graph
 from .datasets import load_dataset
 from .io import align_labels, atomic_write, read_graph, read_labels, write_labels, write_npz
@@ -70,8 +71,34 @@ def write_run(
     ``history.jsonl``, ``graph.npz`` (for the report), ``metrics.json`` (with truth) and
     ``run.json`` (what was run, on what). Of a graph with more than :data:`WHOLE_NODES` nodes the
     folder ``sample`` holds what the report needs of some of them, in place of ``graph.npz``.
+    The files change together: an error before the last of them is written, such as a full disk,
+    leaves an earlier run as it was.
     """
     make_folder(folder)
+    with staged(folder, last="run.json") as staging:
+        summary = _write_files(
+            staging, graph, model, seconds=seconds, source=source, truth=truth, warnings=warnings
+        )
+        fresh = {path.relative_to(staging) for path in staging.rglob("*")}
+    # What an earlier run left and this one does not renew would be taken for its result.
+    stale = [Path(n) for n in ("metrics.json", "truth.csv", "report.html", "graph.npz")]
+    for pattern in ("model/tensors-*.safetensors", "sample/*"):
+        stale += [path.relative_to(folder) for path in folder.glob(pattern)]
+    for name in set(stale) - fresh:
+        (folder / name).unlink(missing_ok=True)
+    return summary
+
+
+def _write_files(
+    folder: Path,
+    graph: Graph,
+    model: HeNCler,
+    *,
+    seconds: float,
+    source: str,
+    truth: np.ndarray[Any, Any] | None,
+    warnings: list[str] | None,
+) -> dict[str, Any]:
     write_labels(folder / "labels.csv", graph.ids, model.labels_)
     model.save(folder / "model")
     _write_embeddings(folder, model, slice(None))
@@ -145,7 +172,7 @@ def read_run(folder: Path) -> dict[str, Any]:
             place=str(folder),
             remedy="Name a folder that 'hencler fit --out' wrote",
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FileFormatError(
             f"the summary cannot be read ({error})", place=str(path), remedy="Run fit again"
         ) from error
@@ -161,7 +188,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileFormatError(
+        raise WriteError(
             f"the folder cannot be made ({error.strerror})",
             place=str(folder),
             remedy="Choose another one with --out",

@@ -153,6 +153,12 @@ def fit(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option(help="Go on where an interrupted run stopped.")] = False,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0, help="Least time between two checkpoints.")
+    ] = 30.0,
+    checkpoint_epochs: Annotated[
+        int | None, typer.Option(min=1, help="Epochs after which one is written in any case.")
+    ] = None,
     report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how much memory it would take.")
@@ -169,6 +175,7 @@ def fit(
       hencler fit edges.csv --features nodes.csv --clusters 4 --out run
     """
     from ._estimator import HeNCler
+    from ._folders import locked, sweep
     from ._run import make_folder, open_graph, truth_labels, write_run
 
     k = _cluster_count(clusters)
@@ -184,7 +191,12 @@ def fit(
     if not (quiet or as_json):
         out.print(plan.line(), highlight=False, markup=False, soft_wrap=True)
     make_folder(folder)
-    with _progress(quiet or as_json) as progress, _collected() as notes:
+    with (
+        locked(folder, wait=False),
+        _progress(quiet or as_json) as progress,
+        _collected() as notes,
+    ):
+        sweep(folder)
         model = HeNCler(
             k,
             preset=preset,
@@ -192,6 +204,8 @@ def fit(
             device=device,
             callback=progress,
             checkpoint=folder / "checkpoint",
+            checkpoint_seconds=checkpoint_seconds,
+            checkpoint_epochs=checkpoint_epochs,
             resume=resume,
             random_state=seed,
             **options,

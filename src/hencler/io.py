@@ -29,13 +29,14 @@ from __future__ import annotations
 
 import csv
 import difflib
+import errno
 import os
 import re
 import secrets
 import shutil
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeAlias
@@ -53,6 +54,7 @@ from ._errors import (
     MissingExtraError,
     ParameterError,
     ResourceError,
+    WriteError,
 )
 from ._graph import Attributes, Graph
 from ._optional import optional_import
@@ -206,6 +208,10 @@ def _stored_graph(
 # --- files --------------------------------------------------------------------------------
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+"""What a system says when bytes find no place."""
+
+
 @contextmanager
 def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a file that takes the place of `path` only when the block ends without an error.
@@ -223,7 +229,7 @@ def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
     try:
         handle = open(temporary, mode.replace("w", "x"), **text)  # noqa: SIM115
     except OSError as error:
-        raise FileFormatError(
+        raise WriteError(
             f"cannot be written ({error.strerror})",
             place=str(path),
             remedy="Choose a folder that exists and may be written to",
@@ -236,8 +242,15 @@ def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise WriteError(
+                f"cannot be written ({error.strerror})",
+                place=str(path),
+                remedy="Make room on the disk; what was there before is untouched",
+            ) from error
         raise
     _sync_folder(target.parent)
 
