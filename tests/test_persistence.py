@@ -123,26 +123,105 @@ def test_a_resumed_training_is_the_uninterrupted_one(graph, preset, batch_size, 
         if epoch.number == 4:
             raise Stop
 
-    class EveryEpoch(CheckpointFile):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **{**kwargs, "seconds": 0.0})
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hencler._estimator.CheckpointFile", EveryEpoch)
-        with pytest.raises(Stop):
-            HeNCler(4, checkpoint=tmp_path / "c", callback=stop, **settings).fit(graph)
-        again = HeNCler(4, checkpoint=tmp_path / "c", resume=True, **settings).fit(graph)
-        np.testing.assert_array_equal(again.e_, whole.e_)
-        np.testing.assert_array_equal(again.labels_, whole.labels_)
-        assert again.history_ == whole.history_
-        other = HeNCler(4, checkpoint=tmp_path / "c", resume=True, **{**settings, "epochs": 9})
-        with pytest.raises(ModelFileError, match="other data or other settings"):
-            other.fit(graph)
-        again.discard_checkpoint()
+    kept = {"checkpoint": tmp_path / "c", "checkpoint_epochs": 1}
+    with pytest.raises(Stop):
+        HeNCler(4, callback=stop, **kept, **settings).fit(graph)
+    again = HeNCler(4, resume=True, **kept, **settings).fit(graph)
+    np.testing.assert_array_equal(again.e_, whole.e_)
+    np.testing.assert_array_equal(again.labels_, whole.labels_)
+    assert again.history_ == whole.history_
+    other = HeNCler(4, resume=True, **kept, **{**settings, "epochs": 9})
+    with pytest.raises(ModelFileError, match="other data or other settings"):
+        other.fit(graph)
+    again.discard_checkpoint()
     assert not (tmp_path / "c").exists()
+
+
+def history(epochs):
+    return [{"epoch": float(i), "loss": 1.0} for i in range(1, epochs + 1)]
 
 
 def test_checkpoints_keep_their_distance(tmp_path):
     file = CheckpointFile(tmp_path / "c", "x", resume=True, seconds=1000.0)
-    file.save(1, lambda: {"t": torch.ones(2)}, [])
+    file.save(1, lambda: {"t": torch.ones(2)}, history(1))
     assert file.load() is None
+
+
+def test_checkpoints_by_epochs(tmp_path):
+    file = CheckpointFile(tmp_path / "c", "x", resume=True, seconds=1000.0, epochs=3)
+    written = []
+    for epoch in range(1, 11):
+        file.save(epoch, lambda: {"t": torch.ones(2)}, history(epoch))
+        written.append(file.written)
+    assert written == [0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
+    assert file.load()[0] == 9
+
+
+def test_checkpoints_take_less_than_two_percent(tmp_path, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+
+    def slow():
+        nonlocal now
+        now += 2.0  # what one checkpoint takes
+        return {"t": torch.ones(2)}
+
+    file = CheckpointFile(tmp_path / "c", "x", resume=True, seconds=1.0)
+    for epoch in range(1, 2001):
+        now += 1.0
+        file.save(epoch, slow, history(1))
+    assert file.written > 10
+    assert file.cost == 2.0 * file.written
+    assert file.cost < 0.02 * now
+
+
+@pytest.fixture
+def unfinished(graph, tmp_path):
+    """A training that is stopped after 3 of 4 epochs, and a way to take it up."""
+
+    def stop(epoch):
+        if epoch.number == 3:
+            raise Stop
+
+    def resume(**changes):
+        options = {"epochs": 4, "random_state": 0, "device": "cpu", **changes}
+        return HeNCler(
+            4, preset="released", checkpoint=tmp_path / "c", checkpoint_epochs=1, **options
+        ).fit(graph)
+
+    with pytest.raises(Stop):
+        resume(callback=stop)
+    return tmp_path / "c", lambda: resume(resume=True)
+
+
+def test_altered_checkpoints_are_refused(unfinished):
+    folder, resume = unfinished
+    header, tensors = read_model(folder)
+    header = {k: v for k, v in header.items() if k not in ("format", "tensors")}
+    bad = [({k: v for k, v in header.items() if k != key}, tensors) for key in header]
+    bad += [
+        (header | {"epoch": value}, tensors) for value in (-1, 0, 10**30, 2.0, "2", None, True, [])
+    ]
+    bad += [
+        (header | {"history": value}, tensors)
+        for value in (None, {}, [1, 2], [{"loss": "x"}] * 2, [[]] * 2)
+    ]
+    for name, value in tensors.items():
+        others = [
+            value[None],
+            value.astype(np.float16),
+            np.zeros(value.shape, np.uint8),
+            np.ones(value.size + 1, value.dtype),
+            value[..., :0] if value.ndim else np.ones((2, 2), value.dtype),
+        ]
+        bad += [(header, tensors | {name: other}) for other in others]
+        bad.append((header, {k: v for k, v in tensors.items() if k != name}))
+        bad.append((header, tensors | {f"{name}.more": value}))
+    bad.append((header, tensors | {"optimiser.0.-1.step": np.float32(1)}))
+    bad.append((header, tensors | {"optimiser.0": np.float32(1)}))
+    for changed, arrays in bad:
+        write_model(folder, changed, arrays)
+        with pytest.raises(ModelFileError):
+            resume()
+    write_model(folder, header, tensors)
+    resume()

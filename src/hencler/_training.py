@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import threading
 import warnings
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ._cayley import CayleyAdam
-from ._errors import HenclerWarning
+from ._errors import HenclerWarning, ModelFileError
 from ._graph import row_blocks
 from ._model import Batch, FeatureRows, HeNClerNet, Output, Statistics
 from ._sampling import PairSampler
@@ -106,7 +107,7 @@ def train(
     first = 1
     if checkpoint is not None and (saved := checkpoint.load()) is not None:
         done, tensors, history = saved
-        _restore(net, optimisers, tensors)
+        _restore(net, optimisers, tensors, settings)
         first = done + 1
 
     n = len(inputs)
@@ -296,8 +297,12 @@ def _state(net: HeNClerNet, optimisers: list[torch.optim.Optimizer]) -> dict[str
 
 
 def _restore(
-    net: HeNClerNet, optimisers: list[torch.optim.Optimizer], tensors: dict[str, Tensor]
+    net: HeNClerNet,
+    optimisers: list[torch.optim.Optimizer],
+    tensors: dict[str, Tensor],
+    settings: TrainingSettings,
 ) -> None:
+    _check_checkpoint(net, tensors, settings)
     net.load_state_dict({k[4:]: v for k, v in tensors.items() if k.startswith("net.")})
     for i, optimiser in enumerate(optimisers):
         state: dict[int, dict[str, Tensor]] = {}
@@ -306,6 +311,37 @@ def _restore(
             if kind == "optimiser" and int(rest[0]) == i:
                 state.setdefault(int(rest[1]), {})[rest[2]] = value
         optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+
+
+def _check_checkpoint(
+    net: HeNClerNet, tensors: dict[str, Tensor], settings: TrainingSettings
+) -> None:
+    """Names, shapes and types must be those of this network after a step.
+
+    torch itself converts and broadcasts what does not fit. A parameter that no loss reaches has
+    no state in its optimiser.
+    """
+    twin = copy.deepcopy(net)
+    optimisers = _optimisers(twin, settings)
+    for parameter in twin.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    for optimiser in optimisers:
+        optimiser.step()
+    expected = {k: (v.shape, v.dtype) for k, v in _state(twin, optimisers).items()}
+    found = {k: (v.shape, v.dtype) for k, v in tensors.items()}
+    wrong = [k for k in found if found[k] != expected.get(k)]
+    parts = {k.rpartition(".")[0] for k in found if k.startswith("optimiser.")}
+    missing = [
+        k
+        for k in expected.keys() - found.keys()
+        if k.startswith("net.") or k.rpartition(".")[0] in parts
+    ]
+    if wrong or missing:
+        raise ModelFileError(
+            f"the checkpoint is damaged or of another training: {sorted(wrong + missing)[0]!r} "
+            "does not fit",
+            remedy="Start anew without --resume",
+        )
 
 
 @contextmanager
