@@ -462,8 +462,8 @@ def test_graphml_with_a_document_type_is_refused(put):
         ("g.gml", "\xff\xfe", "not GML"),
         ("g.gml", "graph [ ]", "no nodes"),
         ("g.gml", "a [ " * 5000, "not GML"),
-        ("g.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n", "Matrix Market"),
-        ("g.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 9 5\n", ":3"),
+        ("g.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n", "announced"),
+        ("g.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 9 5\n", "outside"),
         ("g.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 -5\n", "weight is -5"),
         (
             "g.mtx",

@@ -42,7 +42,6 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, TypeAlias
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -57,6 +56,7 @@ from ._errors import (
     WriteError,
 )
 from ._graph import Attributes, Graph
+from ._mtx import read_matrix_market
 from ._optional import optional_import
 
 __all__ = [
@@ -1101,19 +1101,9 @@ def _mtx_graph(file: Path, label: str | None) -> Graph:
             remedy="Give the table of nodes as features, too",
         )
     with _guard(file, "a Matrix Market file"), _placed(file):
-        rows, cols, entries, kind, field, _ = scipy.io.mminfo(file)
-        # The first lines say how much memory will be asked for: they must fit the file.
-        stored = rows * cols // 2 if kind == "array" else entries
-        if stored > file.stat().st_size:
-            raise FileFormatError(
-                f"{stored} entries are announced, more than the file can hold",
-                place=str(file),
-                remedy="The file may have been cut off",
-            )
-        if field == "complex":
-            raise FileFormatError("complex numbers are no weights", place=str(file))
-        _check_size(rows + cols, entries, file)
-        matrix = sp.coo_array(scipy.io.mmread(file))
+        matrix = read_matrix_market(file)
+        rows, cols = matrix.shape
+        _check_size(rows + cols, matrix.nnz, file)
         if rows != cols:
             return Graph.from_biadjacency(matrix, name=file.stem)
         return Graph(matrix, name=file.stem)
