@@ -206,7 +206,9 @@ def test_altered_checkpoints_are_refused(unfinished):
         (header | {"history": value}, tensors)
         for value in (None, {}, [1, 2], [{"loss": "x"}] * 2, [[]] * 2)
     ]
-    for name, value in tensors.items():
+    chosen = [*list(tensors)[::6], *(k for k in tensors if k.startswith("optimiser.1"))]
+    for name in chosen:
+        value = tensors[name]
         others = [
             value[None],
             value.astype(np.float16),

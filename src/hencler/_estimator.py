@@ -432,11 +432,12 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             if isinstance(self._model, ClosedFormModel):
                 self.views_, self.evidence_ = self._model.views, self._model.evidence
             self.history_ = header["history"]
-            self.n_features_in_ = int(header["n_features_in"])
-            self.n_clusters_ = int(header["n_clusters"])
+            self.n_features_in_ = _count(header["n_features_in"], 0)
+            self.n_clusters_ = _count(header["n_clusters"], 1)
             if not len(self.labels_) == len(self.e_) == len(self.r_):
                 raise ValueError("labels, e and r are of different lengths")
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError,
+                MemoryError) as error:  # fmt: skip
             raise ModelFileError(
                 f"the model is not complete or not consistent ({error})",
                 place=str(folder),
@@ -479,6 +480,12 @@ def _load_model(
     if header["kind"] == "network":
         return NetworkModel.from_state(header, arrays, resolve_device(device))
     return ClosedFormModel.from_state(header, arrays)
+
+
+def _count(value: Any, least: int) -> int:
+    if type(value) is not int or not least <= value < 1 << 31:
+        raise ValueError(f"{str(value)[:40]} is no number of clusters or attributes")
+    return value
 
 
 def _fingerprint(graph: Graph, settings: dict[str, Any]) -> str:

@@ -34,6 +34,7 @@ import os
 import re
 import secrets
 import shutil
+import zipfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -56,6 +57,7 @@ from ._errors import (
     WriteError,
 )
 from ._graph import Attributes, Graph
+from ._limits import check_parquet, check_zip
 from ._mtx import read_matrix_market
 from ._optional import optional_import
 
@@ -273,6 +275,10 @@ def _existing(path: PathLike, suffixes: Sequence[str], what: str) -> Path:
             raise FileFormatError("no such file", place=str(file), remedy=_similar_file(file))
         if file.is_dir():
             raise FileFormatError("this is a folder", place=str(file), remedy="Name a file in it")
+        if not file.is_file():
+            raise FileFormatError(
+                "this is a device or a pipe, not a file", place=str(file), remedy="Name a file"
+            )
         if file.suffix.lower() not in suffixes:
             close = difflib.get_close_matches(file.suffix.lower(), suffixes, 1)
             meant = f"Did you mean {close[0]}? " if close else ""
@@ -442,6 +448,16 @@ def _raise_id(text: str, place: str) -> None:
     else:
         return
     raise FileFormatError(problem, place=place, remedy="Give every node a short id")
+
+
+def _raise_long(text: str, place: str) -> None:
+    """Raise if one text would make an array of many too large."""
+    if len(text) > _LONGEST_ID:
+        raise FileFormatError(
+            f"the text has {len(text)} characters, more than {_LONGEST_ID}",
+            place=place,
+            remedy="Use short names for classes and columns",
+        )
 
 
 # --- edge lists ------------------------------------------------------------------------------
@@ -644,12 +660,18 @@ def _check_weights(
         )
 
 
+def _open_parquet(file: Path) -> Any:
+    parquet = optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
+    check_parquet(parquet, file)
+    return parquet
+
+
 def _parquet_edges(file: Path) -> _Edges:
     def locate(i: int) -> str:
         return f"{file}, row {i + 1}"
 
     with _guard(file, "a parquet file"):
-        parquet = optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
+        parquet = _open_parquet(file)
         names = parquet.schema_arrow.names
         if len(names) < 2:
             raise FileFormatError(
@@ -688,6 +710,8 @@ def _parquet_column(table: Any, name: str, file: Path) -> NDArray[Any]:
         )
     values = np.asarray(column.to_numpy())
     if values.dtype.kind == "O" and all(isinstance(v, str) for v in values):
+        for row, text in enumerate(values, 1):
+            _raise_long(text, f"{file}, row {row}, column {name!r}")
         return values.astype(str)
     if values.dtype.kind not in "buif":
         raise FileFormatError(
@@ -763,6 +787,8 @@ def _text_table(file: Path, label: str | None) -> _Table:
     key = _column(first, _ID)
     header = line if key is not None or not all(map(_is_number, first[1:])) else 0
     names = [name.strip() for name in first] if header else [""] * len(first)
+    for name in names:
+        _raise_long(name, f"{file}:{line}")
     key = key or 0
     at = _label_column(names, label, file) if label is not None else None
     columns = [j for j in range(len(names)) if j not in (key, at)]
@@ -783,8 +809,10 @@ def _text_table(file: Path, label: str | None) -> _Table:
     _check_unique(array_ids, place)
     y = None
     if labels is not None:
-        if "" in labels:
-            _raise_no_label(place(labels.index(""), label or ""))
+        for row, text in enumerate(labels):
+            if not text:
+                _raise_no_label(place(row, label or ""))
+            _raise_long(text, f"{file}, node {array_ids[row]}")
         y = _natural(labels)
     chosen = [names[j] for j in columns]
     return _Table(
@@ -880,7 +908,7 @@ def _parquet_table(file: Path, label: str | None) -> _Table:
         return f"{file}, row {row + 1}"
 
     with _guard(file, "a parquet file"):
-        table = optional_import("pyarrow.parquet", "reading .parquet").read_table(file)
+        table = _open_parquet(file).read()
         names = list(table.column_names)
         if len(set(names)) < len(names) or not names:
             raise FileFormatError("columns without names of their own", place=str(file))
@@ -1048,7 +1076,7 @@ def _networkx_graph(file: Path, label: str | None) -> Graph:
     what = "GraphML" if file.suffix.lower() == ".graphml" else "GML"
     with _guard(file, what), _placed(file):
         if what == "GraphML":
-            _refuse_doctype(file)
+            _check_xml(file)
             graph = nx.read_graphml(file, node_type=str)
         else:
             graph = _read_gml(nx, file)
@@ -1071,8 +1099,12 @@ def _read_gml(nx: Any, file: Path) -> Any:
         return nx.read_gml(file, label="id")
 
 
-def _refuse_doctype(file: Path) -> None:
-    """A document type can define entities that grow without bound; GraphML has no use for one."""
+_DEEPEST_XML = 100
+
+
+def _check_xml(file: Path) -> None:
+    """Refuse what only an attack has: a document type, which can define entities that grow without
+    bound, and elements nested beyond measure."""
     from xml.parsers import expat
 
     parser = expat.ParserCreate()
@@ -1084,12 +1116,26 @@ def _refuse_doctype(file: Path) -> None:
             remedy="Remove the <!DOCTYPE ...> part",
         )
 
-    started: list[str] = []
+    depth = 0
+
+    def enter(*_: Any) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _DEEPEST_XML:
+            raise FileFormatError(
+                f"more than {_DEEPEST_XML} elements inside each other",
+                place=f"{file}:{parser.CurrentLineNumber}",
+                remedy="GraphML needs less than ten",
+            )
+
+    def leave(*_: Any) -> None:
+        nonlocal depth
+        depth -= 1
+
     parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = lambda name, _: started.append(name)
+    parser.StartElementHandler, parser.EndElementHandler = enter, leave
     with open(file, "rb") as handle:
-        # A document type can only stand before the first element.
-        while not started and (chunk := handle.read(1 << 14)):
+        while chunk := handle.read(1 << 16):
             parser.Parse(chunk, False)
 
 
@@ -1124,6 +1170,8 @@ def _check_size(n: int, entries: int, file: Path) -> None:
 
 @contextmanager
 def _npz(file: Path) -> Iterator[Any]:
+    if zipfile.is_zipfile(file):
+        check_zip(file)
     data = np.load(file, allow_pickle=False)
     if not isinstance(data, np.lib.npyio.NpzFile):
         raise FileFormatError(
@@ -1384,6 +1432,7 @@ def read_labels(path: PathLike) -> tuple[NDArray[Any], NDArray[Any]]:
         _raise_id(fields[key], f"{file}:{line}")
         if not fields[at].strip():
             _raise_no_label(f"{file}:{line}")
+        _raise_long(fields[at], f"{file}:{line}")
         ids.append(fields[key])
         labels.append(fields[at])
     if not ids:
@@ -1395,7 +1444,7 @@ def read_labels(path: PathLike) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _parquet_labels(file: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     with _guard(file, "a parquet file"):
-        table = optional_import("pyarrow.parquet", "reading .parquet").read_table(file)
+        table = _open_parquet(file).read()
         names = list(table.column_names)
         if len(names) < 2 or not table.num_rows:
             raise FileFormatError("a node and its cluster are needed", place=str(file))

@@ -183,7 +183,8 @@ def _model_targets(folder: Path, graph: Any) -> dict[str, Target]:
     return {
         "model.json": Target(_with_file(saved / "model.json", load_model), headers),
         "tensors.safetensors": Target(
-            load_tensors(other, headers[0], lambda place: HeNCler.load(place, device="cpu")), blobs[:1]
+            load_tensors(other, headers[0], lambda place: HeNCler.load(place, device="cpu")),
+            blobs[:1],
         ),
         "checkpoint.json": Target(_with_file(kept / "model.json", load_checkpoint), [kept_header]),
         "checkpoint.safetensors": Target(

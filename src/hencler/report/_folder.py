@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._errors import FileFormatError
 from .._graph import Graph
+from .._limits import check_zip
 from .._run import read_run
 from ..io import align_labels, read_graph, read_labels
 from ..metrics import evaluate
@@ -87,6 +88,7 @@ def read_folder(folder: Path) -> Run:
 
 def _read_embeddings(path: Path, n: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     try:
+        check_zip(path)
         with np.load(path, allow_pickle=False) as data:
             e, r, sigma = (np.asarray(data[key]) for key in ("e", "r", "singular_values"))
     except FileNotFoundError as error:
@@ -118,7 +120,7 @@ def _read_history(path: Path) -> list[dict[str, float]]:
             try:
                 record = json.loads(line)
                 history.append({str(key): float(value) for key, value in record.items()})
-            except (ValueError, TypeError, AttributeError) as error:
+            except (ValueError, TypeError, AttributeError, RecursionError) as error:
                 raise FileFormatError(
                     "this is not a record of losses",
                     place=f"{path}:{number}",
@@ -132,7 +134,7 @@ def _read_metrics(path: Path) -> dict[str, Any] | None:
         return None
     try:
         metrics = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FileFormatError(
             f"the scores cannot be read ({error})", place=str(path), remedy=_AGAIN
         ) from error
