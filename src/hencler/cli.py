@@ -486,6 +486,25 @@ def bench_scale(
     out.print(str(store))
 
 
+@bench_app.command("trust")
+def bench_trust(
+    parts: Annotated[str | None, typer.Option(help="Names, with commas; default: all.")] = None,
+    store: Annotated[Path, typer.Option("--out", help="File to write.")] = RESULTS / "trust.json",
+    page: Annotated[Path | None, typer.Option(help="File whose marked table to renew.")] = None,
+    only_tables: Annotated[bool, typer.Option(help="Run nothing, only write tables.")] = False,
+) -> None:
+    """Try to break it, and count: kills, full disks, many fits, processes, hostile inputs.
+
+    Example: hencler bench trust --parts crash,disk
+    """
+    from .bench.trust import render, run
+
+    result = json.loads(store.read_text()) if only_tables else run(store, _names(parts))
+    if page is not None:
+        _renew(page, render(result))
+    out.print(render(result), markup=False, highlight=False, soft_wrap=True)
+
+
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
