@@ -15,6 +15,7 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from ._errors import HenclerWarning, ModelFileError
 from ._graph import MANY_NODES
+from ._progress import announce, steps
 from ._state import checked
 
 __all__ = ["Consensus", "KMeansAssigner", "mutual_agreement"]
@@ -34,6 +35,7 @@ class KMeansAssigner:
     centres: NDArray[np.float64]
 
     def fit(self, embedding: NDArray[Any], n_clusters: int, n_init: int, seed: int) -> Self:
+        announce("KMeans")
         self.centres = _centres(embedding, n_clusters, n_init, seed)
         _warn_if_empty(self.predict(embedding), n_clusters)
         return self
@@ -77,10 +79,12 @@ class Consensus:
         n = len(rows[0])
         starts = STARTS if n <= MANY_NODES else 1
         seeds = np.random.SeedSequence(seed).generate_state(len(rows) * n_runs)
-        self.centres = [
-            np.stack([_centres(z, n_clusters, starts, int(draw)) for draw in draws])
-            for z, draws in zip(rows, seeds.reshape(len(rows), n_runs))
+        jobs = list(enumerate(seeds.tolist()))
+        found = [
+            _centres(rows[i // n_runs], n_clusters, starts, draw)
+            for i, draw in steps("KMeans runs", jobs)
         ]
+        self.centres = [np.stack(found[i : i + n_runs]) for i in range(0, len(found), n_runs)]
         some = np.linspace(0, n, min(n, MANY_NODES), endpoint=False, dtype=int)
         agreements = mutual_agreement(self.runs([z[some] for z in rows]), n_clusters)
         best = int(agreements.mean(axis=1).argmax())

@@ -22,6 +22,7 @@ from ._learned import LearnedMaps
 from ._links import known_links
 from ._machine import Embedding, Machine
 from ._prepare import Measurements, Preparation, Words, prepare
+from ._progress import announce, steps
 from ._selection import ATTRIBUTE_REGULARIZATION, LINK_REGULARIZATION, choose_views
 from ._state import checked
 from ._views import FeatureMaps, View, damped, explicit_maps
@@ -73,7 +74,9 @@ class ClosedFormModel:
                 self.preparation, graph.x, links, graph.directed, k, seed
             )
         self.machines = []
-        for view, maps in zip((*self.views, "learned"), self._maps(graph)):
+        announce("preparing the maps")
+        pairs = list(zip((*self.views, "learned"), self._maps(graph)))
+        for view, maps in steps("weighted kernel SVD", pairs):
             if view == "links":
                 machine = Machine().fit_links(links, self.s, LINK_REGULARIZATION)
             else:

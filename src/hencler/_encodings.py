@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ._errors import GraphError, ParameterError
 from ._graph import edge_blocks
+from ._progress import announce
 
 __all__ = ["EXACT_ENTRIES", "node_encoding", "random_walk_encoding", "sampled_encoding"]
 
@@ -289,6 +290,7 @@ def _blocks(fill: NDArray[np.float64], budget: int) -> Iterator[slice]:
     total = np.concatenate([[0.0], np.cumsum(fill)])
     start = 0
     while start < fill.size:
+        announce("positional encoding", start, fill.size)
         stop = int(np.searchsorted(total, total[start] + budget, side="right")) - 1
         stop = min(max(stop, start + 1), fill.size)
         yield slice(start, stop)

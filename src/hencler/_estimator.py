@@ -26,6 +26,7 @@ from ._graph import Graph, as_graph, row_blocks
 from ._memory import MemoryPlan, closed_form_plan, network_plan
 from ._network import NetworkModel, default_batch_size
 from ._persistence import CheckpointFile, read_model, write_model
+from ._progress import announce
 from ._scoring import estimate_n_clusters, score_clustering
 from ._torch import resolve_device
 from ._training import TrainingSettings
@@ -274,6 +275,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
                 z = embedding()
                 return KMeansAssigner().fit(z, k, self.n_init, seed).predict(z)
 
+            announce("training", epoch, self.epochs)
             if self.callback is not None:
                 self.callback(Epoch(epoch, self.epochs, losses, clusters))
 

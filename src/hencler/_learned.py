@@ -27,6 +27,7 @@ from sklearn.utils.extmath import randomized_svd
 from ._graph import MANY_NODES
 from ._links import LinkColumns, Links
 from ._prepare import Measurements, Preparation, Words
+from ._progress import steps
 from ._state import checked
 from ._views import FeatureMaps, walk_matrix
 
@@ -164,7 +165,8 @@ class LearnedMaps:
         links = 2 * len(self.links.left.T)
         gram, to_links = np.zeros((q, q)), np.zeros((q, links))
         to_attributes = np.zeros((q, width))
-        for _ in range(DRAWS if len(views) <= MANY_NODES else DRAWS_LARGE):
+        draws = range(DRAWS if len(views) <= MANY_NODES else DRAWS_LARGE)
+        for _ in steps("learning the maps", draws):
             draw = self._draw(content, coordinates, whole, rng)
             gram += draw.views.T @ draw.views
             to_links += draw.views.T @ np.hstack([draw.out_links, draw.in_links])

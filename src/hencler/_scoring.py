@@ -53,6 +53,7 @@ from ._errors import ParameterError
 from ._graph import MANY_NODES, Graph
 from ._machine import Embedding, Machine
 from ._prepare import Preparation, Words, prepare
+from ._progress import steps
 from ._selection import (
     ATTRIBUTE_REGULARIZATION,
     LINK_REGULARIZATION,
@@ -339,7 +340,8 @@ class _Search:
 
     def best(self, views: tuple[View, ...]) -> tuple[int, list[dict[str, Any]]]:
         found = max(self.count_above_null(view) for view in views)
-        scores = np.array([self._agreements(views) for _ in range(SPLITS)])
+        halvings = steps("trying numbers of clusters", range(SPLITS))
+        scores = np.array([self._agreements(views) for _ in halvings])
         mean, spread = scores.mean(axis=0), scores.std(axis=0, ddof=1)
         table = [
             {

@@ -15,6 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score
 
 from ._machine import Machine
+from ._progress import announce
 from ._views import View, explicit_maps, walk_matrix
 
 __all__ = ["Choice", "choose_views"]
@@ -37,6 +38,8 @@ LINK_REGULARIZATION = 0.3
 """Degrees are D + regularization * mean(D)."""
 
 _SPLITS = 2
+
+_STEP = "weighing the evidence"
 
 
 class Choice(NamedTuple):
@@ -62,14 +65,17 @@ def choose_views(
     if links.nnz == 0 or k == 1:
         return Choice(("own",), {})
     rng = np.random.default_rng(0)
+    announce(_STEP, 0, 4)
     view, evidence = _attribute_view(features[:, np.flatnonzero(groups >= 0)], links, k, rng)
+    announce(_STEP, 1, 4)
     head, tail = link_excess(links, k, directed, rng)
     evidence |= {"link_head": head, "link_tail": tail}
     if head < LINK_HEAD or tail > LINK_TAIL * head:
         return Choice((view,), evidence)
     reliable = []
     both: tuple[View, ...] = (view, "links")
-    for each in both:
+    for i, each in enumerate(both):
+        announce(_STEP, 2 + i, 4)
         score = reliability(each, features, groups, links, k, directed)
         evidence[f"reliability_{each}"] = score
         if score >= RELIABILITY:
