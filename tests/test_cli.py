@@ -114,8 +114,14 @@ def test_the_same_seed_gives_the_same_file(files, run, tmp_path):
         (["fit", "EDGES", "-k", "many"], ["--clusters", "auto"]),
         (["fit", "EDGES"], ["--clusters"]),
         (["fit", "EDGES", "-k", "3", "--preset", "best"], ["preset"]),
+        (["fit", "EDGES", "-k", "3", "--preset", "papre"], ["Did you mean 'paper'?"]),
         (["fit", "EDGES", "-k", "3", "--device", "toaster"], ["device"]),
-        (["fit", "EDGES", "-k", "3", "--epoch", "3"], ["--epoch", "--epochs"]),
+        (["fit", "EDGES", "-k", "3", "--device", "gpu"], ["Did you mean 'cuda'?"]),
+        (["fit", "EDGES", "-k", "3", "--epoch", "3"], ["Did you mean --epochs?", "fit --help"]),
+        (["fit"], ["no graph"]),
+        (["fit", "--config", "nowhere"], ["nowhere", "no such file"]),
+        (["bench", "paper", "--datasets", "texsa"], ["Did you mean 'texas'?"]),
+        (["fti"], ["Did you mean 'fit'?"]),
         (["fit", "EDGES", "-k", "3", "--truth", "nowhere.csv"], ["nowhere.csv"]),
         (["predict", "nowhere", "EDGES", "--out", "x.csv"], ["nowhere"]),
         (["evaluate", "nowhere.csv", "EDGES"], ["nowhere.csv"]),
@@ -200,7 +206,7 @@ def test_the_demo_shows_that_direction_matters(run, tmp_path):
 
 def test_it_is_a_program(files, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "hencler.cli", "fit", "nowhere.csv", "-k", "2"],
+        [sys.executable, "-m", "hencler", "fit", "nowhere.csv", "-k", "2"],
         capture_output=True,
         text=True,
         check=False,
@@ -234,3 +240,97 @@ def test_a_dry_run_only_states_the_memory(files, run, tmp_path, monkeypatch):
     status, out, _ = run("fit", files / "edges.csv", "-k", 4, "--dry-run", "--json")
     assert json.loads(out)["planned_bytes"] > 0
     assert not list(tmp_path.iterdir())
+
+
+# --- settings --------------------------------------------------------------------------------
+
+
+def test_the_written_settings_give_the_same_labels(files, run, tmp_path, monkeypatch):
+    first, again, other = tmp_path / "first", tmp_path / "deep" / "again", tmp_path / "other"
+    monkeypatch.chdir(files)
+    status, _, err = run(
+        "fit", "edges.csv", "--features", "nodes.csv", "-k", 3, "--seed", 5, "--truth", "truth.csv",
+        "--out", first, "--no-report", "-q",
+    )  # fmt: skip
+    assert status == 0, err
+    monkeypatch.chdir(tmp_path)
+    assert run("fit", "--config", first / "hencler.yaml", "--out", again, "-q")[0] == 0
+    assert (again / "labels.csv").read_bytes() == (first / "labels.csv").read_bytes()
+    assert (again / "metrics.json").exists()
+    assert not (again / "report.html").exists()
+    # A folder will do, and the command line goes before the file.
+    status, out, err = run(
+        "fit", "--config", again, "--clusters", 4, "--undirected", "--report", "--out", other,
+        "--json",
+    )  # fmt: skip
+    assert status == 0, err
+    summary = json.loads(out)
+    assert (len(summary["cluster_sizes"]), summary["directed"]) == (4, False)
+    assert summary["settings"]["random_state"] == 5
+    assert (other / "report.html").exists()
+
+
+def test_the_demo_can_be_repeated_from_its_settings(run, tmp_path):
+    assert run("demo", "--out", tmp_path / "demo")[0] == 0
+    assert run("fit", "--config", tmp_path / "demo", "--out", tmp_path / "b", "-q")[0] == 0
+    blobs = [(tmp_path / name / "labels.csv").read_bytes() for name in ("demo", "b")]
+    assert blobs[0] == blobs[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("clusters: 3\nsed: 4", ["my.yaml:2", "Did you mean 'seed'?"]),
+        ("clusters: 3\npreset: papr", ["'papr'", "Did you mean 'paper'?"]),
+        ("clusters: 3\ndevice: gpu", ["Did you mean 'cuda'?"]),
+        ("clusters: 0", ["n_clusters"]),
+        ("seed: 1", ["--clusters", "my.yaml"]),
+    ],
+)
+def test_mistakes_in_the_settings(text, words, files, run, tmp_path):
+    (tmp_path / "my.yaml").write_text(text)
+    status, _, err = run(
+        "fit", files / "edges.csv", "--config", tmp_path / "my.yaml", "--out", tmp_path / "run"
+    )
+    assert status == 2
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_warnings_are_kept_with_the_run(run, tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("giver,taker\n" + "a,b\nb,a\na,c\nc,b\nb,d\nd,a\n")
+    status, _, err = run("fit", edges, "-k", 2, "--out", tmp_path / "run", "-q")
+    assert status == 0
+    assert "read as an edge" in err
+    assert (
+        "read as an edge" in json.loads((tmp_path / "run" / "run.json").read_text())["warnings"][0]
+    )
+    assert "read as an edge" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_shell_can_complete(monkeypatch, capsys, tmp_path):
+    def completions(*words):
+        monkeypatch.setenv("_HENCLER_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", " ".join(("hencler", *words)))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        monkeypatch.setattr(sys, "argv", ["hencler"])
+        with pytest.raises(SystemExit):
+            main()
+        return capsys.readouterr().out.split()
+
+    assert completions("eva") == ["evaluate"]
+    assert completions("fit", "--clu") == ["--clusters"]
+    assert completions("fit", "edges.csv", "--preset", "re") == ["released"]
+    assert "dataset:texas" in completions("fit", "dataset:t")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "0 s"), (99, "99 s"), (100, "2 min"), (3900, "65 min"), (9000, "2 h 30 min")],
+)
+def test_durations(seconds, words):
+    from hencler.cli import _duration
+
+    assert _duration(seconds) == words

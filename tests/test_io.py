@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hencler import Graph, HenclerError
+from hencler import Graph, HenclerError, HenclerWarning
 from hencler import io as hio
 from hencler._errors import (
     AttributeDataError,
@@ -918,3 +918,21 @@ def test_npz_member_that_lies_about_its_size(tmp_path):
         archive.writestr("edge_index.npy", member)
     with pytest.raises(HenclerError, match=r"g\.npz"):
         read_graph(tmp_path / "g.npz")
+
+
+@pytest.mark.parametrize("head", ["user,item", "User_ID,item_id", "predator,prey", "node1,node2"])
+def test_well_known_heads_of_columns_are_no_edge(tmp_path, head):
+    file = tmp_path / "edges.csv"
+    file.write_text(f"{head}\nann,tea\nbob,tea\nann,milk\n")
+    assert read_graph(file).ids.tolist() == ["ann", "bob", "milk", "tea"]
+
+
+def test_a_first_line_that_looks_like_a_header_is_warned_of(tmp_path, recwarn):
+    file = tmp_path / "edges.csv"
+    file.write_text("giver,taker\nann,bob\nbob,ann\nbob,cem\ncem,ann\n")
+    with pytest.warns(HenclerWarning, match="'giver' to 'taker'.*source,target"):
+        assert read_graph(file).n_nodes == 5
+    for text in ("ann,bob\nbob,cem\ncem,ann\n", "1,2\n3,4\n5,6\n", "x-1,y-1\nx-2,y-2\nx-3,y-3\n"):
+        file.write_text(text)
+        read_graph(file)
+    assert not [w for w in recwarn if issubclass(w.category, HenclerWarning)]

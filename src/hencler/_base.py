@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from threadpoolctl import threadpool_limits
 
-from ._errors import ParameterError
+from ._errors import ParameterError, did_you_mean
 from ._graph import MANY_NODES, Graph, as_graph
 
 __all__ = ["Callback", "Epoch", "GraphClusterer", "few_threads"]
@@ -93,7 +93,16 @@ class GraphClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         try:
             self._validate_params()
         except InvalidParameterError as error:
-            raise ParameterError(str(error).rstrip(".")) from error
+            raise ParameterError(str(error).rstrip("."), remedy=self._meant()) from error
+
+    def _meant(self) -> str | None:
+        """The closest allowed value of the first parameter whose name is none of them."""
+        for name, constraints in self._parameter_constraints.items():
+            value = getattr(self, name)
+            known = {o for c in constraints if isinstance(c, StrOptions) for o in c.options}
+            if known and isinstance(value, str) and value not in known:
+                return did_you_mean(value, sorted(known))
+        return None
 
     def _check_n_clusters(self, n: int) -> None:
         if isinstance(self.n_clusters, int | np.integer) and self.n_clusters > n:

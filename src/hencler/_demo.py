@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ._base import Callback
+from ._config import write_settings
 from ._estimator import HeNCler
 from ._run import write_run
 from .baselines import KMeans, SpectralClustering, SpectralCoclustering
@@ -16,14 +16,12 @@ from .metrics import adjusted_rand_index, normalized_mutual_information
 __all__ = ["run_demo"]
 
 
-def run_demo(
-    folder: Path, seed: int, callback: Callback | None = None
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def run_demo(folder: Path, seed: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Fit all methods, write HeNCler's run folder, return the table's rows and the summary."""
     graph = make_heterophilous_graph(random_state=seed)
     assert graph.y is not None
     k = len(set(graph.y.tolist()))
-    model = HeNCler(k, callback=callback, random_state=seed)
+    model = HeNCler(k, random_state=seed)
     methods = {
         "KMeans on the attributes": KMeans(k, random_state=seed),
         "spectral, symmetrised graph": SpectralClustering(k, random_state=seed),
@@ -46,4 +44,6 @@ def run_demo(
     summary = write_run(
         folder, graph, model, seconds=seconds, source="the demo's graph", truth=graph.y
     )
+    settings = {"graph": folder / "graph.npz", "truth": folder / "truth.csv"}
+    write_settings(folder, settings | {"clusters": k, "seed": seed})
     return rows, summary

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 __all__ = [
     "AttributeDataError",
     "DatasetError",
@@ -14,6 +17,7 @@ __all__ = [
     "ParameterError",
     "ResourceError",
     "WriteError",
+    "did_you_mean",
 ]
 
 
@@ -37,11 +41,28 @@ class HenclerError(Exception):
         self.place = place
         self.remedy = remedy
         text = f"{place}: {problem}" if place else problem
-        super().__init__(f"{text}. {remedy}." if remedy else f"{text}.")
+        end = "" if remedy and remedy.endswith("?") else "."
+        super().__init__(f"{text}. {remedy}{end}" if remedy else f"{text}.")
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are pickled by their positional arguments; ours are keyword-only.
         return (_rebuild, (type(self), self.problem, self.place, self.remedy))
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A remedy for a mistyped name: the closest known one, else what is known.
+
+    >>> did_you_mean("papr", ["default", "paper"])
+    "Did you mean 'paper'?"
+    >>> did_you_mean("best", ["default", "paper"])
+    "Choose one of 'default', 'paper'"
+    """
+    names = list(known)
+    lower = {each.lower(): each for each in reversed(names)}
+    close = difflib.get_close_matches(name.lower(), lower, 1)
+    if close:
+        return f"Did you mean {lower[close[0]]!r}?"
+    return otherwise or "Choose one of " + ", ".join(map(repr, names))
 
 
 def _rebuild(

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ._errors import ParameterError
+from ._errors import ParameterError, did_you_mean
 
 __all__ = ["SparseMatrix", "resolve_device", "seeded", "sparse_tensor"]
 
@@ -24,8 +24,9 @@ def resolve_device(device: str | torch.device) -> torch.device:
     try:
         resolved = torch.device(device)
     except RuntimeError as error:
+        meant = "cuda" if device == "gpu" else str(device)
         raise ParameterError(
-            f"device {device!r} is unknown", remedy="Use 'auto', 'cpu' or 'cuda'"
+            f"device {device!r} is unknown", remedy=did_you_mean(meant, ("auto", "cpu", "cuda"))
         ) from error
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ParameterError(

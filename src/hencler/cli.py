@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 import time
 import warnings as warnings_module
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ._errors import HenclerError, MissingExtraError, ParameterError
+from ._errors import HenclerError, MissingExtraError, ParameterError, did_you_mean
 
 app = typer.Typer(
     name="hencler",
@@ -31,13 +32,36 @@ app.add_typer(bench_app, name="bench")
 out = Console()
 err = Console(stderr=True)
 
+GRAPH_HELP = (
+    "dataset:NAME, or a file: .csv, .tsv or .parquet (edges), .graphml, .gml, .mtx, .npz; "
+    "or a folder that 'convert' made"
+)
+PRESETS = ("default", "paper", "released")
+DEVICES = ("auto", "cpu", "cuda")
+SAME_NAME = (
+    "preset", "n_init", "n_components", "view", "learned_maps", "epochs", "learning_rate",
+    "batch_size", "shared_map", "losses", "device",
+)  # fmt: skip
+"""Settings that are parameters of the estimator under the same name."""
+
+
+def _graphs(incomplete: str) -> list[str]:
+    """Data sets for the shell to complete; files it knows by itself."""
+    from .datasets import DATASETS
+
+    names = [f"dataset:{name}" for name in DATASETS]
+    return [name for name in names if name.startswith(incomplete)] if incomplete else []
+
+
+def _one_of(names: tuple[str, ...]) -> Callable[[str], list[str]]:
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
+
 GraphArgument = Annotated[
-    str,
-    typer.Argument(
-        help="dataset:NAME, or a file: .csv, .tsv or .parquet (edges), .graphml, .gml, .mtx, .npz; "
-        "or a folder that 'convert' made",
-        show_default=False,
-    ),
+    str, typer.Argument(help=GRAPH_HELP, show_default=False, autocompletion=_graphs)
+]
+DeviceOption = Annotated[
+    str, typer.Option(help="auto, cpu or cuda.", autocompletion=_one_of(DEVICES))
 ]
 FeaturesOption = Annotated[
     Path | None, typer.Option(help="Table of node attributes, first column the node's id.")
@@ -50,13 +74,15 @@ DirectedOption = Annotated[
     typer.Option("--directed/--undirected", help="Default: undirected if every edge has its twin."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
+]
 
 
 def main() -> None:
     """Entry point: a user's mistake is one line on standard error and exit status 2."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(app(prog_name="hencler", standalone_mode=False) or 0)
     except HenclerError as error:
         _fail(str(error))
     except typer.Exit as error:
@@ -75,7 +101,20 @@ def main() -> None:
         # The parser's own errors know how to say themselves; anything else is our mistake.
         if not hasattr(error, "format_message"):
             raise
-        _fail(f"{error.format_message()} Try 'hencler --help'.")
+        _fail(_parser_message(error))
+
+
+def _parser_message(error: Any) -> str:
+    """What the parser of the command line found wrong, and what may have been meant."""
+    message = str(error.format_message())
+    close = getattr(error, "possibilities", None)
+    if close:
+        wrong = str(error.option_name)
+        close = difflib.get_close_matches(wrong, close, 1) or close
+        message = f"No such option: {wrong}. Did you mean {close[0]}?"
+    context = getattr(error, "ctx", None)
+    command = "hencler" if context is None else context.command_path
+    return f"{message} Try '{command} --help'."
 
 
 def _fail(message: str) -> None:
@@ -115,9 +154,9 @@ def demo(
     from ._demo import run_demo
 
     table = Table("method", "NMI", "ARI", "seconds")
-    with _progress(quiet=False) as progress:
-        rows, summary = run_demo(folder, seed, progress)
-    _write_report(folder, quiet=False)
+    with _progress(quiet=False):
+        rows, summary = run_demo(folder, seed)
+        _write_report(folder)
     for row in rows:
         table.add_row(
             row["method"], f"{row['nmi']:.2f}", f"{row['ari']:.2f}", f"{row['seconds']:.1f}"
@@ -132,34 +171,64 @@ def demo(
 
 @app.command()
 def fit(
-    graph: GraphArgument,
-    clusters: Annotated[str, typer.Option("--clusters", "-k", help="How many, or 'auto'.")],
+    graph: Annotated[
+        str | None,
+        typer.Argument(help=GRAPH_HELP, show_default=False, autocompletion=_graphs),
+    ] = None,
+    clusters: Annotated[
+        str | None, typer.Option("--clusters", "-k", help="How many, or 'auto'.")
+    ] = None,
     features: FeaturesOption = None,
     label: LabelOption = None,
     directed: DirectedOption = None,
     folder: Annotated[Path, typer.Option("--out", help="Folder of the run.")] = Path("hencler-run"),
-    preset: Annotated[str, typer.Option(help="default, paper or released.")] = "default",
-    epochs: Annotated[int | None, typer.Option(min=0, help="Epochs of training.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="default, paper or released.",
+            show_default="default",
+            autocompletion=_one_of(PRESETS),
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=0, help="Epochs of training, of the other presets.", show_default="300"),
+    ] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, help="Nodes per step; default: all, 8192 beyond 100,000 nodes."),
+        typer.Option(min=1, help="Nodes per step.", show_default="all, 8192 beyond 100,000 nodes"),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Same seed, same clusters.")] = 0,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, cpu or cuda.", show_default="auto", autocompletion=_one_of(DEVICES)
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Same seed, same clusters.", show_default="0")
+    ] = None,
     truth: Annotated[
         str | None,
         typer.Option(
             help="Table node,class to compare the finished clusters with, or 'dataset'.",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on where an interrupted run stopped.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Settings: a hencler.yaml, or the folder of a run that has one."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")
+    ] = False,
     checkpoint_seconds: Annotated[
         float, typer.Option(min=0, help="Least time between two checkpoints.")
     ] = 30.0,
     checkpoint_epochs: Annotated[
         int | None, typer.Option(min=1, help="Epochs after which one is written in any case.")
     ] = None,
-    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
+    report: Annotated[
+        bool | None, typer.Option(help="Write report.html.", show_default="report")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how much memory it would take.")
     ] = False,
@@ -173,59 +242,128 @@ def fit(
       hencler fit dataset:texas --clusters 5 --truth dataset
 
       hencler fit edges.csv --features nodes.csv --clusters 4 --out run
-    """
-    from ._estimator import HeNCler
-    from ._folders import locked, sweep
-    from ._run import make_folder, open_graph, truth_labels, write_run
 
-    k = _cluster_count(clusters)
-    loaded = open_graph(graph, features, label, directed)
-    classes = truth_labels(loaded, truth)
-    options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
-    plan = HeNCler(k, preset=preset, batch_size=batch_size, device=device, **options).plan_memory(
-        loaded
-    )
-    if dry_run:
-        print(json.dumps(plan.to_dict()) if as_json else plan.line())
-        return
-    if not (quiet or as_json):
-        out.print(plan.line(), highlight=False, markup=False, soft_wrap=True)
-    make_folder(folder)
-    with (
-        locked(folder, wait=False),
-        _progress(quiet or as_json) as progress,
-        _collected() as notes,
-    ):
-        sweep(folder)
-        model = HeNCler(
-            k,
-            preset=preset,
-            batch_size=batch_size,
-            device=device,
-            callback=progress,
-            checkpoint=folder / "checkpoint",
-            checkpoint_seconds=checkpoint_seconds,
-            checkpoint_epochs=checkpoint_epochs,
-            resume=resume,
-            random_state=seed,
-            **options,
-        )
-        start = time.perf_counter()
-        model.fit(loaded)
-        seconds = time.perf_counter() - start
-        summary = write_run(
-            folder, loaded, model, seconds=seconds, source=graph, truth=classes, warnings=notes
-        )
+      hencler fit --config run --seed 1 --out again
+    """
+    from ._config import SETTINGS, read_settings, write_settings
+    from ._folders import locked, sweep
+    from ._run import make_folder
+
+    given = {
+        "graph": graph,
+        "features": None if features is None else str(features),
+        "label": label,
+        "directed": directed,
+        "truth": truth,
+        "clusters": None if clusters is None else _cluster_count(clusters),
+        "preset": preset,
+        "seed": seed,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "device": device,
+        "report": report,
+    }
+    settings: dict[str, Any] = {name: each.default for name, each in SETTINGS.items()}
+    settings |= {} if config is None else read_settings(config)
+    settings |= {name: value for name, value in given.items() if value is not None}
+    _check_given(settings, config)
+    with _progress(quiet or as_json), _collected() as notes:
+        loaded, classes = _open(settings)
+        plan = _estimator(settings).plan_memory(loaded)
+        if dry_run:
+            print(json.dumps(plan.to_dict()) if as_json else plan.line())
+            return
+        if not (quiet or as_json):
+            out.print(plan.line(), highlight=False, markup=False, soft_wrap=True)
+        make_folder(folder)
+        with locked(folder, wait=False):
+            sweep(folder)
+            write_settings(folder, settings)
+            model = _estimator(
+                settings,
+                checkpoint=folder / "checkpoint",
+                checkpoint_seconds=checkpoint_seconds,
+                checkpoint_epochs=checkpoint_epochs,
+                resume=resume,
+            )
+            summary = _fit_into(folder, model, loaded, classes, settings, notes)
         summary["memory"] = plan.to_dict()
-        if report:
-            _write_report(folder, quiet or as_json)
-        if not model.interrupted_:
-            model.discard_checkpoint()
     if as_json:
         print(json.dumps({**summary, "out": str(folder)}))
     elif not quiet:
         out.print(repr(loaded), highlight=False, markup=False)
         _show_summary(summary, folder)
+
+
+def _check_given(settings: dict[str, Any], config: Path | None) -> None:
+    """The two settings without a default."""
+    where = "on the command line" if config is None else f"on the command line or in {config}"
+    if settings["graph"] is None:
+        raise ParameterError(
+            f"no graph was named {where}",
+            remedy="Name a file or a data set, as in 'hencler fit edges.csv --clusters 4'",
+        )
+    if settings["clusters"] is None:
+        raise ParameterError(
+            f"--clusters was not given {where}",
+            remedy="Give a whole number, or 'auto' to have one proposed",
+        )
+
+
+def _open(settings: dict[str, Any]) -> tuple[Any, Any]:
+    """The graph, and the classes to compare with."""
+    from ._progress import announce
+    from ._run import open_graph, truth_labels
+
+    announce("reading the graph")
+    features = settings["features"]
+    loaded = open_graph(
+        settings["graph"],
+        None if features is None else Path(features),
+        settings["label"],
+        settings["directed"],
+    )
+    return loaded, truth_labels(loaded, settings["truth"])
+
+
+def _estimator(settings: dict[str, Any], **how: Any) -> Any:
+    """The estimator of the settings; `how` does not change its result."""
+    from ._estimator import HeNCler
+
+    same = {name: settings[name] for name in SAME_NAME}
+    return HeNCler(settings["clusters"], random_state=settings["seed"], **same, **how)
+
+
+def _fit_into(
+    folder: Path,
+    model: Any,
+    graph: Any,
+    classes: Any,
+    settings: dict[str, Any],
+    notes: list[str],
+) -> dict[str, Any]:
+    """Fit, and write everything about it into the folder."""
+    from ._progress import announce
+    from ._run import write_run
+
+    start = time.perf_counter()
+    model.fit(graph)
+    seconds = time.perf_counter() - start
+    announce("writing the run")
+    summary = write_run(
+        folder,
+        graph,
+        model,
+        seconds=seconds,
+        source=str(settings["graph"]),
+        truth=classes,
+        warnings=notes,
+    )
+    if settings["report"]:
+        _write_report(folder)
+    if not model.interrupted_:
+        model.discard_checkpoint()
+    return summary
 
 
 def _cluster_count(text: str) -> int | str:
@@ -272,7 +410,7 @@ def predict(
     features: FeaturesOption = None,
     label: LabelOption = None,
     directed: DirectedOption = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: DeviceOption = "auto",
     quiet: QuietOption = False,
 ) -> None:
     """Cluster the nodes of a graph with a model fitted before.
@@ -316,8 +454,10 @@ def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
 ) -> None:
     """Write report.html of a run anew."""
-    _write_report(folder, quiet=False)
-    out.print(f"{folder / 'report.html'}")
+    with _progress(quiet=False):
+        _write_report(folder)
+    if (folder / "report.html").is_file():
+        out.print(f"{folder / 'report.html'}", soft_wrap=True, highlight=False)
 
 
 @app.command()
@@ -365,7 +505,7 @@ def bench_paper(
     methods: Annotated[str | None, typer.Option(help="Names, with commas; default: all.")] = None,
     datasets: Annotated[str | None, typer.Option(help="Names, with commas; default: all.")] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Seeds; default: 10, large 3.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: DeviceOption = "auto",
     protocol: Annotated[str, typer.Option(help="both, honest or paper.")] = "both",
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 1,
     reuse: Annotated[bool, typer.Option(help="Keep cells of earlier commits.")] = True,
@@ -384,6 +524,8 @@ def bench_paper(
     from .io import atomic_write
 
     names = _names(datasets)
+    for name in names or []:
+        _check_dataset(name)
     if only_tables:
         cells = open_store(store)
     else:
@@ -505,6 +647,18 @@ def bench_trust(
     out.print(render(result), markup=False, highlight=False, soft_wrap=True)
 
 
+def _check_dataset(name: str) -> None:
+    from .bench.paper import STAND_IN
+    from .datasets import DATASETS
+
+    if name.removeprefix(STAND_IN) not in DATASETS:
+        raise ParameterError(
+            f"there is no data set {name!r}",
+            place="--datasets",
+            remedy=did_you_mean(name, DATASETS),
+        )
+
+
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
@@ -536,43 +690,69 @@ def _show_cells(cells: Any, datasets: list[str] | None, methods: list[str] | Non
 
 
 @contextmanager
-def _progress(quiet: bool) -> Iterator[Any]:
-    """A callback that moves a bar on a terminal, and does nothing elsewhere."""
+def _progress(quiet: bool) -> Iterator[None]:
+    """A bar with the time left for every long step, on a terminal and nowhere else."""
+    from ._progress import Step, listening
+
     if quiet or not err.is_terminal:
-        yield None
+        yield
         return
     columns = (
+        SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
     )
-    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bar:
-        task = bar.add_task("training", total=None)
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("", count="", left="", visible=False)
+        name = ""
 
-        def move(epoch: Any) -> None:
-            bar.update(task, completed=epoch.number, total=epoch.total)
+        def move(step: Step) -> None:
+            nonlocal name
+            if step.name != name or step.done == 0:
+                bar.reset(task, description=step.name, total=step.total, visible=True)
+                name = step.name
+            count = "" if step.total is None else f"{step.done:,}/{step.total:,}"
+            bar.update(task, completed=step.done, total=step.total, count=count, left="")
+            left = bar.tasks[0].time_remaining
+            if left is not None and 0 < step.done < (step.total or 0):
+                bar.update(task, left=f"{_duration(left)} left")
 
-        yield move
+        with listening(move):
+            yield
+
+
+def _duration(seconds: float) -> str:
+    """A time that people read: 8 s, 2 min, 1 h 5 min."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
 @contextmanager
 def _collected() -> Iterator[list[str]]:
     """Warnings of the library, as lines for the summary and on standard error."""
+    from ._errors import HenclerWarning
+
     notes: list[str] = []
-    with warnings_module.catch_warnings(record=True) as caught:
+
+    def note(message: Any, category: type[Warning], *place: Any, **kwargs: Any) -> None:
+        text = str(message)
+        if issubclass(category, HenclerWarning) and text not in notes:
+            notes.append(text)
+            err.print(f"[yellow]warning:[/] {_escape(text)}", soft_wrap=True, highlight=False)
+
+    with warnings_module.catch_warnings():
         warnings_module.simplefilter("always")
-        try:
-            yield notes
-        finally:
-            from ._errors import HenclerWarning
-
-            for warning in caught:
-                if issubclass(warning.category, HenclerWarning):
-                    notes.append(str(warning.message))
-                    err.print(f"[yellow]warning:[/] {_escape(str(warning.message))}")
+        warnings_module.showwarning = note
+        yield notes
 
 
-def _write_report(folder: Path, quiet: bool) -> None:
+def _write_report(folder: Path) -> None:
     from ._run import read_run
     from .report import write_report
 
@@ -580,8 +760,7 @@ def _write_report(folder: Path, quiet: bool) -> None:
     try:
         write_report(folder)
     except MissingExtraError as error:  # the clusters are written; a page less is no failure
-        if not quiet:
-            err.print(f"no report.html: {_escape(str(error))}", highlight=False)
+        err.print(f"no report.html: {_escape(str(error))}", soft_wrap=True, highlight=False)
 
 
 def _show_summary(summary: dict[str, Any], folder: Path) -> None:
@@ -599,7 +778,3 @@ def _score_table(scores: dict[str, Any]) -> Table:
     for name, value in scores.items():
         table.add_row(name, str(value) if isinstance(value, int) else f"{value:.4f}")
     return table
-
-
-if __name__ == "__main__":
-    main()

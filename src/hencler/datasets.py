@@ -7,7 +7,6 @@ folder may be read-only, sparse attributes stay sparse, and no code in a pickle 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import io
 import os
@@ -23,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._errors import DatasetError, FileFormatError, HenclerError, ParameterError
+from ._errors import DatasetError, FileFormatError, HenclerError, ParameterError, did_you_mean
 from ._graph import Attributes, Graph
 from ._optional import optional_import
 
@@ -159,11 +158,8 @@ def _info(name: str) -> DatasetInfo:
     key = str(name).strip().lower().replace("_", "-")
     if key in DATASETS:
         return DATASETS[key]
-    close = difflib.get_close_matches(key, DATASETS, 1)
-    raise DatasetError(
-        f"there is no data set {name!r}",
-        remedy=f"Did you mean {close[0]!r}" if close else "Known are " + ", ".join(DATASETS),
-    )
+    known = "Known are " + ", ".join(DATASETS)
+    raise DatasetError(f"there is no data set {name!r}", remedy=did_you_mean(key, DATASETS, known))
 
 
 # --- where the files are -----------------------------------------------------------------------

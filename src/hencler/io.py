@@ -5,9 +5,9 @@ Nothing here runs code from a file: no pickle, no XML entities.
 
 Edge lists (``.csv``, ``.tsv``, ``.txt``, ``.parquet``)
     One edge a line: source, target and, if there is one, weight. A header may name the columns
-    (``source``, ``target``, ``weight``; other columns are ignored); without one they are taken in
-    this order. ``.txt`` is separated by white space, and its lines that start with ``#`` or ``%``
-    are comments. Text is UTF-8.
+    (``source``, ``target``, ``weight``; other columns are ignored; well-known pairs such as
+    ``user,item`` are a header too); without one they are taken in this order. ``.txt`` is separated
+    by white space, and its lines that start with ``#`` or ``%`` are comments. Text is UTF-8.
 Ids
     Integers where every id of the file is written as a plain integer, else strings: ``007`` stays
     ``"007"``. When two files disagree, both are compared as strings.
@@ -34,6 +34,7 @@ import os
 import re
 import secrets
 import shutil
+import warnings
 import zipfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +52,7 @@ from ._errors import (
     FileFormatError,
     GraphError,
     HenclerError,
+    HenclerWarning,
     MissingExtraError,
     ParameterError,
     ResourceError,
@@ -83,6 +85,14 @@ _LABEL_SUFFIXES = (".csv", ".tsv", ".parquet")
 _SOURCE = ("source", "src", "from", "u")
 _TARGET = ("target", "dst", "to", "v")
 _WEIGHT = ("weight", "w")
+_PAIRS = (
+    ("user", "item"), ("user", "product"), ("customer", "product"), ("buyer", "seller"),
+    ("sender", "receiver"), ("sender", "recipient"), ("predator", "prey"), ("parent", "child"),
+    ("citing", "cited"), ("follower", "followed"), ("follower", "followee"), ("author", "paper"),
+    ("pre", "post"), ("node1", "node2"), ("start", "end"), ("tail", "head"), ("row", "col"),
+)  # fmt: skip
+"""Heads of two columns, in this order, that are no edge."""
+
 _ID = ("id", "node", "node_id")
 _CLUSTER = ("cluster", "label", "class", "y")
 
@@ -302,7 +312,7 @@ def _existing(path: PathLike, suffixes: Sequence[str], what: str) -> Path:
 def _similar_file(file: Path) -> str:
     names = [p.name for p in file.parent.iterdir()] if file.parent.is_dir() else []
     close = difflib.get_close_matches(file.name, names, 1)
-    return f"Did you mean {close[0]}" if close else "Check the name and the folder"
+    return f"Did you mean {close[0]}?" if close else "Check the name and the folder"
 
 
 @contextmanager
@@ -499,7 +509,10 @@ def _text_edges(file: Path) -> _Edges:
             "there is a header, but no edge", place=str(file), remedy="Give at least one edge"
         )
     _check_weights(weight, layout.weight_name, locate)
-    return _Edges(_natural(names), source, target, weight, locate)
+    edges = _Edges(_natural(names), source, target, weight, locate)
+    if not layout.header:
+        _warn_if_header(edges, file)
+    return edges
 
 
 def _edge_layout(file: Path) -> _Layout:
@@ -514,7 +527,7 @@ def _edge_layout(file: Path) -> _Layout:
     source, target = _column(first, _SOURCE), _column(first, _TARGET)
     weight = _column(first, _WEIGHT)
     named = source is not None and target is not None
-    header = named or (width > 2 and not _is_number(first[2]))
+    header = named or _is_pair(first) or (width > 2 and not _is_number(first[2]))
     if not header and rest:
         # Words above integers are a header; words above words may well be an edge.
         header = not any(map(_INTEGER.match, first[:2])) and all(
@@ -530,6 +543,27 @@ def _edge_layout(file: Path) -> _Layout:
     assert target is not None
     name = first[weight].strip() if header and weight is not None else "weight"
     return _Layout(line if header else 0, width, source, target, weight, name)
+
+
+def _is_pair(first: Sequence[str]) -> bool:
+    """Whether the first two fields are a well-known pair of heads, such as user_id,item_id."""
+    plain = [re.sub(r"[ _-]|ids?$|name$", "", name.strip().lower()) for name in first[:2]]
+    return tuple(plain) in _PAIRS
+
+
+def _warn_if_header(edges: _Edges, file: Path) -> None:
+    """Words in the first line that no other line has may be the heads of the columns."""
+    a, b = int(edges.source[0]), int(edges.target[0])
+    ends = np.bincount(np.concatenate([edges.source, edges.target]), minlength=len(edges.ids))
+    words = [str(edges.ids[at]) for at in (a, b)]
+    rare = ends[a] == ends[b] == 1 and np.median(ends) > 1
+    if rare and all(map(str.isidentifier, words)):
+        warnings.warn(
+            f"{file}: the first line was read as an edge from {words[0]!r} to {words[1]!r}, two "
+            "nodes that no other line names; if it is a header, name its columns source,target",
+            HenclerWarning,
+            stacklevel=4,
+        )
 
 
 def _separator(file: Path) -> str:
@@ -827,7 +861,7 @@ def _label_column(names: Sequence[str], label: str, file: Path) -> int:
     raise FileFormatError(
         f"there is no column {label!r}",
         place=str(file),
-        remedy=f"Did you mean {close[0]!r}"
+        remedy=f"Did you mean {close[0]!r}?"
         if close
         else "Name a column of the header: " + ", ".join(map(repr, names[:10])),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._base import GraphClusterer
-from .._errors import ParameterError
+from .._errors import ParameterError, did_you_mean
 
 __all__ = ["ABLATIONS", "DEFAULT_ABLATIONS", "METHODS", "Method", "find_methods"]
 
@@ -151,13 +151,9 @@ def find_methods(names: list[str] | None) -> list[Method]:
         return list(METHODS.values())
     unknown = [name for name in names if name not in METHODS]
     if unknown:
-        from difflib import get_close_matches
-
-        close = get_close_matches(unknown[0], METHODS, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
         raise ParameterError(
             f"there is no method {unknown[0]!r}",
             place="--methods",
-            remedy=f"{hint}Known: {', '.join(METHODS)}",
+            remedy=did_you_mean(unknown[0], METHODS),
         )
     return [METHODS[name] for name in names]
