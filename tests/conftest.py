@@ -47,6 +47,15 @@ def global_random_seed(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
+@pytest.fixture
+def quick_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports with few nodes on the slow map and one run for the stability."""
+    from hencler.report import _page
+
+    monkeypatch.setattr(_page, "NEAR_NODES", 12)
+    monkeypatch.setattr(_page, "STABLE_RUNS", 1)
+
+
 @pytest.fixture(autouse=True)
 def _global_random_state_is_left_alone(request: pytest.FixtureRequest):
     """Neither the library nor a test draws from NumPy's or torch's global generator."""

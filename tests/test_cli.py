@@ -12,6 +12,8 @@ from hencler import make_heterophilous_graph
 from hencler.cli import main
 from hencler.io import write_edge_list
 
+pytestmark = pytest.mark.usefixtures("quick_report")
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):

@@ -15,23 +15,24 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
-from sklearn.metrics import jaccard_score
 
 from hencler import Graph, HeNCler
 from hencler._errors import FileFormatError
 from hencler._run import write_run
+from hencler._stratified import stratified
 from hencler.report import _page as page_module
 from hencler.report import write_report
-from hencler.report._certainty import certainty, members_by_distance, stability
+from hencler.report._certainty import certainty, members_by_distance
 from hencler.report._charts import histogram, line, singular_bars
 from hencler.report._folder import Run, read_folder
-from hencler.report._groups import stratified
 from hencler.report._links import link_matrix
-from hencler.report._map import circle_of_clusters, leading_plane
+from hencler.report._map import circle_of_clusters, leading_plane, neighbourhoods
 from hencler.report._page import embedded_json
 from hencler.report._profile import attribute_table, unusual_attributes
 from hencler.report._similarity import against_chance, asymmetry, similarity_block
-from hencler.report._views import confusion_view, link_view
+from hencler.report._views import _link_title, confusion_view, link_view
+
+pytestmark = pytest.mark.usefixtures("quick_report")
 
 HOSTILE = "</script><script>alert(1)</script>"
 
@@ -133,24 +134,6 @@ def test_margin_of_points_on_their_centres_and_of_one_cluster() -> None:
     assert_array_equal(same.margin, np.zeros(4))
 
 
-def test_stability_tells_real_clusters_from_arbitrary_ones() -> None:
-    rng = np.random.default_rng(0)
-    clusters = np.arange(90) % 3
-    apart = rng.normal(size=(90, 2)) + 20 * np.stack([clusters, clusters == 1], axis=1)
-    assert_allclose(stability(apart, clusters, 3), 1)
-    cut = np.repeat([0, 1, 2], 30)
-    assert stability(rng.normal(size=(90, 2)), cut, 3).max() < 0.6
-
-
-def test_jaccard_is_scikit_learns() -> None:
-    from hencler.report._certainty import _best_jaccard
-
-    rng = np.random.default_rng(1)
-    a, b = rng.integers(3, size=50), rng.integers(3, size=50)
-    expected = [max(jaccard_score(a == c, b == d) for d in range(3)) for c in range(3)]
-    assert_allclose(_best_jaccard(a, b, 3), expected)
-
-
 def test_asymmetry() -> None:
     rng = np.random.default_rng(0)
     s = rng.random((5, 5))
@@ -214,8 +197,8 @@ def test_charts() -> None:
 
 
 def test_counts_that_fit_a_cell() -> None:
-    counts = [0, 0.0388, 12.0, 99.6, 4728, 84896, 999_949, 999_950, 2e9]
-    words = ["0", "0.0388", "12", "99.6", "4,728", "84.9k", "999.9k", "1.0M", "2,000.0M"]
+    counts = [0, 0.0388, 12.0, 99.6, 4728, 84896, 999_499, 999_500, 2e9]
+    words = ["0", "0.0388", "12", "99.6", "4,728", "84.9k", "999k", "1.0M", "2,000.0M"]
     assert [page_module._amount(v) for v in counts] == words
 
 
@@ -331,10 +314,11 @@ def test_hostile_texts_stay_text(folder: Path) -> None:
 
 def test_similarity_block_is_the_models(folder: Path) -> None:
     run = read_folder(folder)
-    block = similarity_block(run, np.arange(60.0), 20)
+    model = HeNCler.load(folder / "model", device="cpu")
+    block = similarity_block(run, model, np.arange(60.0), 20)
     assert len(block.nodes) <= 20
     assert np.all(np.diff(run.clusters[block.nodes]) >= 0)
-    s = HeNCler.load(folder / "model", device="cpu").similarity(graph=run.graph)
+    s = model.similarity(graph=run.graph)
     assert_allclose(block.values, s[np.ix_(block.nodes, block.nodes)], rtol=1e-5)
 
 
@@ -438,7 +422,8 @@ def test_large_graphs_are_sampled(folder: Path, monkeypatch: pytest.MonkeyPatch)
     ids = run.graph.ids.tolist()
     picked = [ids.index(data["rows"]["id"][row]) for row in data["map"]["row"]]
     assert len(set(picked)) == len(picked) <= 20
-    assert len(data["heat"]["values"]) == len(data["heat"]["row"]) ** 2 <= 100
+    for layer in data["heat"]["layers"]:
+        assert len(layer["values"]) == len(data["heat"]["row"]) ** 2 <= 100
     assert 'href="labels.csv"' in text
 
 
@@ -520,3 +505,57 @@ def test_both_themes_can_be_read() -> None:
 def _mixed(a: str, b: str, share: float) -> str:
     pairs = [(int(a[i : i + 2], 16), int(b[i : i + 2], 16)) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(share * u + (1 - share) * v):02x}" for u, v in pairs)
+
+
+# --- stability and maps --------------------------------------------------------------------------
+
+
+def test_neighbourhoods_keep_groups_together() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.arange(60) % 3
+    z = np.eye(5)[groups] + 0.1 * rng.normal(size=(60, 5))
+    points = neighbourhoods(z)
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    assert (groups[distances.argmin(axis=1)] == groups).all()
+    assert_array_equal(points, neighbourhoods(z))
+    assert neighbourhoods(z[:5]) is None
+    assert neighbourhoods(np.ones((20, 3))) is None
+    assert np.isfinite(neighbourhoods(np.vstack([z, np.zeros((3, 5))]))).all()
+
+
+@pytest.mark.parametrize(
+    ("within", "chance", "words"),
+    [
+        (0.0, 0.05, "Almost every link joins two different clusters"),
+        (0.5, 0.25, "stay within"),
+        (0.1, 0.25, "prefer other clusters"),
+        (0.26, 0.25, "neither"),
+        (float("nan"), 0.0, "no links"),
+    ],
+)
+def test_the_sentence_about_links(within: float, chance: float, words: str) -> None:
+    assert words in _link_title(4, within, chance, 1000)
+    if words == "stay within":  # three links are no evidence
+        assert "neither" in _link_title(4, within, chance, 3)
+
+
+def test_a_model_that_cannot_be_read_costs_pictures_only(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "model")
+    page = _Page(write_report(tmp_path / "run"))
+    assert page.data["heat"] is None
+    assert "stable" not in page.data["rows"]
+    assert "Stability over seeds was not computed" in page.text
+
+
+def test_titles_and_dates() -> None:
+    run = Run(**(dict.fromkeys(Run.__dataclass_fields__) | {"summary": {"graph": "a\\b/c.csv"}}))
+    assert page_module._title(run) == "c.csv"
+    run.summary["graph"] = "dataset:texas"
+    assert page_module._title(run) == "texas"
+    del run.summary["graph"]
+    assert page_module._title(run) == "a graph"
+    assert page_module._date("2026-01-31T10:20:30Z") == "2026-01-31, 10:20 UTC"
+    assert page_module._date(None) == ""
+    assert page_module._date(["odd"]) == "['odd']"

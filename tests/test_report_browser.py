@@ -142,7 +142,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         graph,
         model,
         seconds=1.0,
-        source="<script>alert(2)</script>",
+        source="<script>alert(2)<script>",
         truth=np.array(["a", "b", "<i>c</i>"])[groups],
         warnings=["<script>alert(3)</script>"],
     )
@@ -166,7 +166,7 @@ def page(browser: Browser, report: Path) -> Any:
 
 
 def test_it_loads_without_errors_and_asks_nobody_for_anything(page: Browser) -> None:
-    assert page.run("document.title") == "Clusters of <script>alert(2)</script>"
+    assert page.run("document.title") == "Clusters of <script>alert(2)<script>"
     page.until("document.querySelectorAll('#table tbody tr').length", 50)
     events = [json.loads(entry["message"])["message"] for entry in page.log("performance")]
     sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
@@ -263,6 +263,58 @@ def test_map_and_heat_map_are_drawn_and_clusters_can_be_hidden(page: Browser) ->
     assert page.run(INKED, 0) == 1
     page.click("#colour option[value=sure]")
     assert page.run(INKED, 0) > 20
+
+
+def test_the_map_by_neighbourhoods_and_by_components(page: Browser) -> None:
+    assert page.run("document.getElementById('layout').value") == "near"
+    shown = (
+        "[...document.querySelectorAll('[data-layout]')]"
+        ".filter(e => e.checkVisibility()).map(e => e.dataset.layout)"
+    )
+    assert set(page.run(shown)) == {"near"}
+    before = page.screenshot()
+    page.click("#layout option[value=plane]")
+    assert set(page.run(shown)) == {"plane"}
+    assert page.run(INKED, 0) > 20
+    assert page.screenshot() != before
+    page.click("#colour option[value=stable]")
+    assert page.run(INKED, 1) > 5
+
+
+def test_the_layers_of_the_similarity(page: Browser) -> None:
+    layers = page.run("[...document.querySelectorAll('#layer option')].map(o => o.textContent)")
+    assert layers[0].startswith("S")
+    assert any(name.startswith("cosine") for name in layers)
+    low = page.run("document.getElementById('heat-low').textContent")
+    page.click("#layer option[value='1']")
+    assert page.run("document.getElementById('heat-low').textContent") == "-1" != low
+    assert page.run(INKED, 2) > 20
+
+
+def test_the_drawing_speaks_to_the_keyboard(page: Browser) -> None:
+    page.run("document.querySelector('svg.drawing').focus()")
+    page.type("svg.drawing", "\ue014")
+    said = page.run("document.getElementById('said').textContent")
+    assert "cluster 0" in said
+    assert page.run("document.querySelectorAll('#hot path').length") == 1
+    page.type("svg.drawing", "\ue014")
+    assert page.run("document.getElementById('said').textContent") != said
+
+
+def test_a_narrow_screen_needs_no_sideways_scrolling(browser: Browser, report: Path) -> None:
+    def resize(width: int) -> None:
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+        body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+        browser._post(f"{browser.session}/goog/cdp/execute", body)
+
+    try:
+        for width in (360, 768, 1600):
+            resize(width)
+            browser.open(report)
+            assert browser.run("document.documentElement.scrollWidth") <= width
+    finally:
+        body = {"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}}
+        browser._post(f"{browser.session}/goog/cdp/execute", body)
 
 
 def test_the_map_speaks_to_the_keyboard(page: Browser) -> None:

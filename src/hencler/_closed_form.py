@@ -24,6 +24,7 @@ from ._machine import Embedding, Machine
 from ._prepare import Measurements, Preparation, Words, prepare
 from ._progress import announce, steps
 from ._selection import ATTRIBUTE_REGULARIZATION, LINK_REGULARIZATION, choose_views
+from ._stability import Reassign
 from ._state import checked
 from ._views import FeatureMaps, View, damped, explicit_maps
 
@@ -171,6 +172,16 @@ class ClosedFormModel:
 
     def clusters(self, graph: Graph) -> NDArray[np.int64]:
         return self.consensus.predict(self._rows(self._embeddings(graph)))
+
+    def reassigner(self, graph: Graph, n_init: int) -> Reassign:
+        """Clusters of some of the graph's nodes by another seed, the embedding as it is."""
+        rows = self._rows(self._embeddings(graph))
+
+        def again(nodes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+            part = [z[nodes] for z in rows]
+            return Consensus().fit(part, n_init, self.k, seed).predict(part)
+
+        return again
 
     @property
     def singular_values(self) -> NDArray[Any]:

@@ -28,6 +28,8 @@ from ._network import NetworkModel, default_batch_size
 from ._persistence import CheckpointFile, read_model, write_model
 from ._progress import announce
 from ._scoring import estimate_n_clusters, score_clustering
+from ._stability import Stability, compare, repeat
+from ._stratified import stratified
 from ._torch import resolve_device
 from ._training import TrainingSettings
 
@@ -364,6 +366,52 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             return score_clustering(self._fitted_graph(), self.labels_)
         graph = self._as_graph(X, edges, reset=False)
         return score_clustering(graph, self._model.clusters(graph))
+
+    def stability(self, *, graph: Any = None, n_runs: int = 8, max_nodes: int = 2_000) -> Stability:
+        """How far the clusters come back when they are found anew by other seeds; no labels.
+
+        The embedding stays as it is, and all that leads from it to clusters is repeated: for the
+        default every KMeans run and their consensus, for the networks KMeans. How much the
+        training itself depends on its seed, only models with another ``random_state`` tell.
+
+        Parameters
+        ----------
+        graph : the graph the model was fitted on; needed after :meth:`load`
+        n_runs : seeds to try
+        max_nodes : of a larger graph so many nodes are drawn, from each cluster its share
+
+        Returns
+        -------
+        Stability
+            ``clusters`` of shape (k,), ``nodes`` of shape (n,) and ``agreement``, a number; see
+            :class:`hencler._stability.Stability`.
+
+        Examples
+        --------
+        >>> from hencler import HeNCler, make_heterophilous_graph
+        >>> graph = make_heterophilous_graph(random_state=0)
+        >>> stable = HeNCler(4, random_state=0).fit(graph).stability(n_runs=2)
+        >>> bool(stable.clusters.min() > 0.9)
+        True
+        """
+        check_is_fitted(self)
+        graph = self._fitted_graph() if graph is None else graph
+        graph = self._as_graph(graph, None, reset=False)
+        if n_runs < 1 or graph.n_nodes != len(self.labels_):
+            raise ParameterError(
+                f"n_runs={n_runs} for a graph of {graph.n_nodes} nodes",
+                remedy=f"Give at least one run, and the graph of {len(self.labels_)} nodes",
+            )
+        nodes = stratified(
+            self.labels_,
+            self.n_clusters_,
+            max(max_nodes, self.n_clusters_),
+            np.random.default_rng(0),
+        )
+        with few_threads(len(nodes)):
+            reassign = self._model.reassigner(graph, self.n_init)
+            runs = repeat(reassign, nodes, n_runs)
+        return compare(self.labels_, self.n_clusters_, nodes, runs)
 
     def _fitted_graph(self) -> Graph:
         graph: Graph | None = getattr(self, "_graph", None)

@@ -17,6 +17,7 @@ from ._errors import HenclerWarning, ModelFileError, ParameterError
 from ._graph import Graph, check_ids, row_blocks
 from ._links import LinkColumns, known_links
 from ._model import HeNClerNet, Losses, ModelConfig, Statistics, Variant
+from ._stability import Reassign
 from ._state import checked
 from ._torch import seeded
 from ._training import (
@@ -159,6 +160,15 @@ class NetworkModel:
         for rows in _blocks(e):
             labels[rows] = self.assigner.predict(np.hstack([e[rows], r[rows]]))
         return labels
+
+    def reassigner(self, graph: Graph, n_init: int) -> Reassign:
+        """Clusters of some of the graph's nodes by another seed, the embedding as it is."""
+        z, k = np.hstack(self.embed(graph)), len(self.assigner.centres)
+
+        def again(nodes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+            return KMeansAssigner().fit(z[nodes], k, n_init, seed).predict(z[nodes])
+
+        return again
 
     def similarity(self, graph: Graph, rows: Any, cols: Any) -> NDArray[Any]:
         """Block of S = Phi Psi'."""

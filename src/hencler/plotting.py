@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ._closed_form import ClosedFormModel
 from ._errors import ParameterError
 from ._estimator import HeNCler
 from ._graph import Graph
 from ._optional import optional_import
-from .report._groups import stratified
+from ._stratified import stratified
 from .report._links import link_matrix
 from .report._map import leading_plane
-from .report._similarity import against_chance, asymmetry
+from .report._similarity import against_chance, asymmetry, cosines, spectra
 
 __all__ = [
     "plot_embedding",
@@ -154,7 +153,7 @@ def plot_similarity(
         s = np.asarray(model.similarity(nodes, nodes, graph=graph), dtype=np.float64)
         _draw_similarity(ax, s)
     else:
-        s = _cosines(model, view, nodes)
+        s = cosines(model, view, nodes)
         image = _diverging_image(ax, s, 1.0)
         ax.figure.colorbar(image, ax=ax, label="cosine", fraction=0.046, pad=0.03)
     _cluster_ticks(ax, labels[nodes])
@@ -224,8 +223,8 @@ def plot_singular_values(model: Any, ax: Any = None) -> Any:
     """
     check_is_fitted(model)
     ax = _axes(ax)
-    spectra = _spectra(model)
-    for i, (name, sigma) in enumerate(spectra.items()):
+    parts = spectra(model)
+    for i, (name, sigma) in enumerate(parts.items()):
         ax.plot(
             np.arange(1, len(sigma) + 1),
             sigma,
@@ -235,7 +234,7 @@ def plot_singular_values(model: Any, ax: Any = None) -> Any:
             linewidth=1,
             label=name or None,
         )
-    if len(spectra) > 1:
+    if len(parts) > 1:
         ax.legend(title="similarity", fontsize="small")
     ax.set_ylim(bottom=0)
     ax.xaxis.get_major_locator().set_params(integer=True)
@@ -306,24 +305,6 @@ def _draw_similarity(ax: Any, s: NDArray[np.float64]) -> None:
     _ratio_bar(ax, image, "similarity, times chance")
 
 
-def _cosines(model: HeNCler, view: str, nodes: NDArray[np.int64]) -> NDArray[Any]:
-    """Cosines of e and r of some nodes, both times Sigma^-1/2, in k components of a similarity."""
-    spectra = _spectra(model)
-    if view not in spectra:
-        raise ParameterError(
-            f"view={view!r} is not a similarity of this model",
-            remedy=f"Choose one of {', '.join(map(repr, spectra))}",
-        )
-    before = list(spectra)[: list(spectra).index(view)]
-    start = sum(len(spectra[name]) for name in before)
-    sigma = spectra[view][: int(model.labels_.max()) + 1]
-    scale = np.divide(1.0, np.sqrt(sigma), out=np.zeros(len(sigma)), where=sigma > 0)
-    sides = [z[nodes, start : start + len(sigma)] * scale for z in (model.e_, model.r_)]
-    lengths = [np.linalg.norm(z, axis=1, keepdims=True) for z in sides]
-    e, r = (z / np.maximum(length, np.finfo(float).tiny) for z, length in zip(sides, lengths))
-    return np.asarray(e @ r.T)
-
-
 def _ratio_bar(ax: Any, image: Any, label: str) -> None:
     bar = ax.figure.colorbar(image, ax=ax, label=label, fraction=0.046, pad=0.03)
     bar.set_ticks([-3, -2, -1, 0, 1, 2, 3], labels=["⅛", "¼", "½", "1", "2", "4", "8"])
@@ -362,13 +343,3 @@ def _labels(model: Any, side: str, n: int) -> NDArray[np.int64]:
     if hasattr(model, "row_weights_"):
         name = "row_labels_" if side == "e" else "column_labels_"
     return np.asarray(getattr(model, name, np.zeros(n, dtype=np.int64)))
-
-
-def _spectra(model: Any) -> dict[str, NDArray[Any]]:
-    """Singular values of each similarity by its name; one without a name where there is one."""
-    inner = getattr(model, "_model", None)
-    if not isinstance(inner, ClosedFormModel):
-        return {"": np.asarray(model.singular_values_)}
-    sizes = [len(machine.sigma) for machine in inner.machines]
-    parts = np.split(model.singular_values_, np.cumsum(sizes)[:-1])
-    return dict(zip((*model.views_, "learned"), parts))

@@ -1,21 +1,18 @@
-"""How sure each node's cluster is, who is typical, and how stable the clusters are."""
+"""How sure each node's cluster is, and who is typical."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from .._graph import row_blocks
-from ._groups import cluster_sums, stratified
+from ._groups import cluster_sums
 
-__all__ = ["Certainty", "certainty", "members_by_distance", "stability"]
+__all__ = ["Certainty", "certainty", "members_by_distance"]
 
 
 @dataclass(frozen=True)
@@ -66,43 +63,3 @@ def members_by_distance(
     order = np.lexsort((own, clusters))
     ends = np.cumsum(np.bincount(clusters, minlength=k))
     return np.split(order, ends[:-1])
-
-
-def stability(
-    z: NDArray[Any],
-    clusters: NDArray[np.int64],
-    k: int,
-    *,
-    draws: int = 10,
-    limit: int = 2000,
-    seed: int = 0,
-) -> NDArray[np.float64]:
-    """Mean Jaccard similarity of each cluster with its best match when nodes are drawn anew.
-
-    In each draw KMeans clusters a bootstrap sample (Hennig 2007) of at most `limit` nodes of the
-    fixed embedding z, shape (n, p). Above 0.75 a cluster is usually taken as stable, below 0.5 as
-    dissolved. Shape (k,); NaN for clusters that were never drawn.
-    """
-    generator = np.random.default_rng(seed)
-    pool = stratified(clusters, k, limit, generator)
-    z = np.ascontiguousarray(z[pool], dtype=np.float64)
-    scores = np.full((draws, k), np.nan)
-    for draw in range(draws):
-        drawn = np.unique(generator.integers(pool.size, size=pool.size))
-        if drawn.size < k:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = KMeans(k, n_init=2, random_state=seed + draw).fit(z[drawn]).labels_
-        scores[draw] = _best_jaccard(clusters[pool[drawn]], found, k)
-    counted = ~np.isnan(scores)
-    total = np.where(counted, scores, 0).sum(axis=0)
-    return np.where(counted.any(axis=0), total / np.maximum(counted.sum(axis=0), 1), np.nan)
-
-
-def _best_jaccard(clusters: NDArray[np.int64], found: NDArray[Any], k: int) -> NDArray[np.float64]:
-    both = np.bincount(clusters * k + found, minlength=k * k).reshape(k, k)
-    sizes = both.sum(axis=1)
-    union = sizes[:, None] + both.sum(axis=0) - both
-    jaccard = (both / np.maximum(union, 1)).max(axis=1)
-    return np.where(sizes > 0, jaccard, np.nan)

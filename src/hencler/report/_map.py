@@ -8,10 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from sklearn.manifold import TSNE
 
+from .._base import few_threads
 from .._graph import row_blocks
 
-__all__ = ["Plane", "circle_of_clusters", "leading_plane"]
+__all__ = ["Plane", "circle_of_clusters", "leading_plane", "neighbourhoods"]
+
+
+LENGTH_WEIGHT = 0.15
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,28 @@ def leading_plane(z: NDArray[Any], nodes: NDArray[np.int64]) -> Plane:
     if p == 1:
         points, shares = np.pad(points, ((0, 0), (0, 1))), np.pad(shares, (0, 1))
     return Plane(points, (float(shares[0]), float(shares[1])))
+
+
+def neighbourhoods(z: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Points of shape (m, 2) that keep the neighbours of each of m nodes: t-SNE by cosines.
+
+    Lengths count a little, so that nodes of the same direction do not all lie on one point.
+    Which nodes are close to each other is what such a map tells; distances between groups and
+    the size of groups are not. None where there are too few nodes or they are all the same.
+    """
+    lengths = np.linalg.norm(z, axis=1, keepdims=True)
+    unit = np.divide(z, lengths, out=np.zeros(z.shape), where=lengths > 0)
+    m = len(z)
+    if m < 10 or np.ptp(unit, axis=0).max() < 1e-6:
+        return None
+    size = np.log(lengths + 1e-3 * lengths.mean())
+    size = LENGTH_WEIGHT * (size - size.mean()) / max(float(size.std()), 1e-12)
+    rows = np.hstack([unit, size]).astype(np.float32)
+    perplexity = min(30.0, (m - 1) / 3)
+    # One thread: the sums of several come in any order, and the same run would not look the same.
+    with few_threads(m):
+        layout = TSNE(2, perplexity=perplexity, init="pca", random_state=0, max_iter=500, n_jobs=1)
+        return np.asarray(layout.fit_transform(rows), dtype=np.float64)
 
 
 def circle_of_clusters(

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 import sys
 from importlib import resources
 from typing import Any
@@ -14,25 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
+from .._base import few_threads
 from .._errors import HenclerError
+from .._estimator import HeNCler
 from .._optional import optional_import
+from .._progress import announce
+from .._scoring import score_parts
+from .._stability import Stability, compare, repeat
+from .._stratified import stratified
 from ..metrics import _unknown
 from . import _views as views
 from ._certainty import Certainty, certainty
 from ._folder import Run
-from ._groups import stratified
-from ._map import circle_of_clusters, leading_plane
+from ._map import circle_of_clusters, leading_plane, neighbourhoods
 from ._profile import AttributeTable, attribute_table, unusual_attributes
-from ._similarity import SimilarityBlock, against_chance, similarity_block
+from ._similarity import SimilarityBlock, against_chance, cosines, similarity_block, spectra
 
 __all__ = ["render"]
 
-MAP_NODES = 5_000
+MAP_NODES, NEAR_NODES = 5_000, 1_000
+"""Nodes on the map by principal components, and by neighbourhoods, which take longer."""
+STABLE_NODES, STABLE_RUNS, STABLE_CLUSTERS = 1_000, 5, 100
+SCORED_NODES = 50_000
 TABLE_NODES = 50_000
 TABLE_BYTES = 5_000_000
 HEAT_NODES = 120
 DRAWN_NODES = 300
 HOVER_ATTRIBUTES = 3
+STEP = "writing the report"
 MARKS = 8
 """Colours of the palette; clusters beyond them repeat the colours in another shape."""
 ID_LENGTH = 120
@@ -42,12 +52,17 @@ ID_LENGTH = 120
 def render(run: Run) -> str:
     """The page, with every text of the user's escaped."""
     z = run.embedding
+    announce(STEP, 0, 6)
     certain = certainty(z, run.clusters, run.k)
-    block = _similarity(run, certain)
+    model = _model(run)
+    block = _similarity(run, model, certain)
+    stable = _stable(run, model)
+    announce(STEP, 2, 6)
     attributes = None
     if run.graph.x is not None:
         attributes = attribute_table(run.graph.x, run.clusters, run.k)
     links = views.link_view(run)
+    announce(STEP, 3, 6)
     cards = views.cluster_cards(run, certain, attributes, links)
     picked = np.random.default_rng(0).permutation(
         stratified(run.clusters, run.k, MAP_NODES, np.random.default_rng(0))
@@ -59,18 +74,22 @@ def render(run: Run) -> str:
     data: dict[str, Any] = {
         "names": [views.shorten(name, 40) for name in run.names],
         "directed": run.graph.directed,
-        "rows": _table(run, certain, rows, complete),
+        "rows": _table(run, certain, stable, rows, complete),
         "complete": complete,
         "map": _map(run, z, picked, rows, attributes),
-        "heat": _heat(block, rows),
+        "heat": _heat(block, model, rows),
         "drawing": None,
     }
+    announce(STEP, 5, 6)
     drawing = _drawing(run) if complete else None
     if drawing is not None:
         data["drawing"] = {key: drawing[key] for key in ("points", "edges")}
     context = {
         "run": {"finished": "", "warnings": [], "settings": {}, "seconds": None} | run.summary,
-        "title": views.shorten(str(run.summary.get("graph", "a graph")).removeprefix("dataset:")),
+        "finished": _date(run.summary.get("finished")),
+        "source": views.shorten(str(run.summary.get("graph", "")), 300),
+        "title": _title(run),
+        "score": _score(run, model),
         "names": data["names"],
         "version": __version__,
         "graph": run.graph,
@@ -79,12 +98,15 @@ def render(run: Run) -> str:
         "sizes": views.size_view(run),
         "links": links,
         "map": data["map"],
+        "heat": data["heat"],
         "cards": cards,
         "similarity": views.similarity_view(run, block),
-        "certain": views.certainty_view(run, certain, z),
+        "certain": views.certainty_view(run, certain, stable),
         "unsure_below": views.UNSURE,
+        "stable_runs": STABLE_RUNS,
+        "same": bool(np.array_equal(run.e, run.r)),
         "losses": views.loss_view(run.history),
-        "sigma": views.sigma_view(run),
+        "sigma": views.sigma_view(run, None if isinstance(model, HenclerError) else model),
         "truth": views.confusion_view(run),
         "drawing": drawing,
         "complete": complete,
@@ -95,12 +117,56 @@ def render(run: Run) -> str:
     return _template(context, data)
 
 
-def _similarity(run: Run, certain: Certainty) -> SimilarityBlock | HenclerError:
-    """A block of S; a model that cannot be read costs the report one picture, not all."""
+def _model(run: Run) -> HeNCler | HenclerError:
+    """The model; one that cannot be read costs the report some pictures, not all."""
     try:
-        return similarity_block(run, certain.own, HEAT_NODES)
+        return HeNCler.load(run.folder / "model", device="cpu")
     except HenclerError as error:
         return error
+
+
+def _similarity(
+    run: Run, model: HeNCler | HenclerError, certain: Certainty
+) -> SimilarityBlock | HenclerError:
+    if isinstance(model, HenclerError):
+        return model
+    try:
+        return similarity_block(run, model, certain.own, HEAT_NODES)
+    except HenclerError as error:
+        return error
+
+
+def _stable(run: Run, model: HeNCler | HenclerError) -> Stability | None:
+    """How stable the clusters are over seeds; None for one cluster, or without a model."""
+    if isinstance(model, HenclerError) or run.k == 1 or run.k > STABLE_CLUSTERS:
+        return None
+    nodes = stratified(run.clusters, run.k, STABLE_NODES, np.random.default_rng(0))
+    try:
+        with few_threads(len(nodes)):
+            runs = repeat(model._model.reassigner(run.graph, model.n_init), nodes, STABLE_RUNS)
+    except HenclerError:
+        return None
+    return compare(run.clusters, run.k, nodes, runs)
+
+
+def _score(run: Run, model: HeNCler | HenclerError) -> dict[str, float] | None:
+    """The label-free score and its parts, for graphs of which it takes seconds."""
+    if isinstance(model, HenclerError) or run.graph.n_nodes > SCORED_NODES:
+        return None
+    with few_threads(run.graph.n_nodes):
+        return score_parts(run.graph, run.clusters, views=getattr(model, "views_", None))
+
+
+def _title(run: Run) -> str:
+    """The data set, or the name of the file without its folder."""
+    source = str(run.summary.get("graph", "")).removeprefix("dataset:")
+    return views.shorten(re.split(r"[/\\]", source.rstrip("/"))[-1] or "a graph")
+
+
+def _date(text: Any) -> str:
+    """2026-01-31T10:20:30Z as people write it; anything else as it is."""
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\dZ", str(text or ""))
+    return f"{found[1]}, {found[2]} UTC" if found else views.shorten(text or "", 40)
 
 
 # --- data for the browser --------------------------------------------------------------------
@@ -125,7 +191,13 @@ def _mentioned(
     return np.unique(np.concatenate([picked, *others]))
 
 
-def _table(run: Run, certain: Certainty, rows: NDArray[np.int64], complete: bool) -> dict[str, Any]:
+def _table(
+    run: Run,
+    certain: Certainty,
+    stable: Stability | None,
+    rows: NDArray[np.int64],
+    complete: bool,
+) -> dict[str, Any]:
     adjacency = run.graph.adjacency
     length = sys.maxsize if complete else ID_LENGTH
     table: dict[str, Any] = {
@@ -139,6 +211,9 @@ def _table(run: Run, certain: Certainty, rows: NDArray[np.int64], complete: bool
     if run.k > 1:
         table["sure"] = np.round(1000 * certain.margin[rows]).astype(int).tolist()
         table["next"] = certain.next_cluster[rows].tolist()
+    if stable is not None:
+        shares = np.nan_to_num(stable.nodes[rows], nan=-0.01)  # -1: not among those drawn
+        table["stable"] = np.round(100 * shares).astype(int).tolist()
     if run.truth is not None:
         known = ~_unknown(run.truth)
         classes, codes = np.unique(run.truth[known], return_inverse=True)
@@ -166,15 +241,15 @@ def _map(
     panels = []
     for name, meaning, part in parts:
         plane = leading_plane(part, picked)
-        (x, beyond_x), (y, beyond_y) = (_grid(plane.points[:, axis]) for axis in (0, 1))
+        near = neighbourhoods(part[picked[:NEAR_NODES]])
+        announce(STEP, 4, 6)
         panels.append(
             {
                 "name": name,
                 "meaning": meaning,
                 "explained": plane.explained,
-                "x": x,
-                "y": y,
-                "beyond": int((beyond_x | beyond_y).sum()),
+                "near": None if near is None else _places(near),
+                "plane": _places(plane.points),
             }
         )
     drawn: dict[str, Any] = {"row": np.searchsorted(rows, picked).tolist(), "panels": panels}
@@ -185,6 +260,12 @@ def _map(
         drawn["attributes"] = [views.shorten(views.attribute_name(run, j), 40) for j in columns]
         drawn["values"] = [[[number[j], float(f"{v:.3g}")] for j, v in node] for node in unusual]
     return drawn
+
+
+def _places(points: NDArray[Any]) -> dict[str, Any]:
+    """Points on the grid, and how many of them lie beyond its edge."""
+    (x, beyond_x), (y, beyond_y) = (_grid(points[:, axis]) for axis in (0, 1))
+    return {"x": x, "y": y, "beyond": int((beyond_x | beyond_y).sum())}
 
 
 def _grid(values: NDArray[Any]) -> tuple[list[int], NDArray[np.bool_]]:
@@ -204,22 +285,47 @@ def _grid(values: NDArray[Any]) -> tuple[list[int], NDArray[np.bool_]]:
     return np.round(10_000 * np.clip(scaled, 0, 1)).astype(int).tolist(), beyond
 
 
-def _heat(block: SimilarityBlock | HenclerError, rows: NDArray[np.int64]) -> dict[str, Any] | None:
-    if isinstance(block, HenclerError):
+def _heat(
+    block: SimilarityBlock | HenclerError, model: HeNCler | HenclerError, rows: NDArray[np.int64]
+) -> dict[str, Any] | None:
+    """The block of S, and each similarity by its leading components, as layers of one picture."""
+    if isinstance(block, HenclerError) or isinstance(model, HenclerError):
         return None
     finite = np.nan_to_num(block.values)
-    top = float(np.abs(finite).max()) or 1.0
     relative = against_chance(finite)
     level = finite if relative is None else np.log2(np.maximum(relative, 1e-12))
     # Where a few pairs stand out from all others, the others set the end of the scale.
     end = max(float(np.quantile(np.abs(level), 0.98)), 1e-9)
+    name = "S against chance" if relative is not None else "S"
+    sign = "both" if relative is not None or finite.min() < 0 else "positive"
+    first = _layer(name, finite, level, end, sign, relative is not None)
+    layers = [first]
+    for view in spectra(model):
+        if view:
+            values = cosines(model, view, block.nodes)
+            layers.append(_layer(f"cosine of e and r, {view}", values, values, 1.0, "both", False))
+    # Links as they are show as single dots; their leading components show what they have in common.
+    shown = 1 if len(layers) > 1 and relative is None and (finite == 0).mean() > 0.5 else 0
     return {
         "row": np.searchsorted(rows, block.nodes).tolist(),
+        "layers": layers,
+        "shown": shown,
+    }
+
+
+def _layer(
+    name: str, values: NDArray[Any], level: NDArray[Any], end: float, sign: str, relative: bool
+) -> dict[str, Any]:
+    """A matrix as whole numbers: its colours from -100 to 100, its values against the largest."""
+    top = float(np.abs(values).max()) or 1.0
+    return {
+        "name": name,
         "top": top,
         "end": end,
-        "relative": relative is not None,
+        "sign": sign,
+        "relative": relative,
         "level": np.round(100 * np.clip(level / end, -1, 1)).astype(int).ravel().tolist(),
-        "values": np.round(10_000 * finite / top).astype(int).ravel().tolist(),
+        "values": np.round(10_000 * values / top).astype(int).ravel().tolist(),
     }
 
 
@@ -311,11 +417,11 @@ def embedded_json(data: Any) -> str:
 
 
 def _amount(value: float) -> str:
-    """A count that fits a cell: 0.039, 12.3, 4,728, 84.9k, 1.2M."""
-    if value >= 999_950:
+    """A count that fits a cell: 0.039, 12.3, 4,728, 84.9k, 136k, 1.2M."""
+    if value >= 999_500:
         return f"{value / 1e6:,.1f}M"
-    if value >= 10_000:
-        return f"{value / 1e3:.1f}k"
+    if value >= 9_995:
+        return f"{value / 1e3:.1f}k" if value < 99_950 else f"{value / 1e3:.0f}k"
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 

@@ -1,4 +1,4 @@
-"""A block of the learned similarity, ordered by cluster, and how asymmetric it is."""
+"""A block of the learned similarity, ordered by cluster, its asymmetry and its spectrum."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._closed_form import ClosedFormModel
+from .._errors import ParameterError
 from .._estimator import HeNCler
+from .._stratified import stratified
 from ._folder import Run
-from ._groups import stratified
 
-__all__ = ["SimilarityBlock", "against_chance", "asymmetry", "similarity_block"]
+__all__ = [
+    "SimilarityBlock",
+    "against_chance",
+    "asymmetry",
+    "cosines",
+    "similarity_block",
+    "spectra",
+]
 
 
 @dataclass(frozen=True)
@@ -23,11 +32,12 @@ class SimilarityBlock:
     values: NDArray[np.float64]
 
 
-def similarity_block(run: Run, own: NDArray[np.float64], limit: int) -> SimilarityBlock:
+def similarity_block(
+    run: Run, model: HeNCler, own: NDArray[np.float64], limit: int
+) -> SimilarityBlock:
     """Similarity among at most `limit` nodes; within a cluster the nearest to its centre first."""
     nodes = stratified(run.clusters, run.k, limit, np.random.default_rng(0))
     nodes = nodes[np.lexsort((own[nodes], run.clusters[nodes]))]
-    model = HeNCler.load(run.folder / "model", device="cpu")
     values = model.similarity(nodes, nodes, graph=run.graph)
     return SimilarityBlock(nodes, np.asarray(values, dtype=np.float64))
 
@@ -52,3 +62,31 @@ def against_chance(s: NDArray[Any]) -> NDArray[np.float64] | None:
     if s.min() < 0 or rows.min() <= 0 or cols.min() <= 0:
         return None
     return np.asarray(s * s.sum() / np.outer(rows, cols), dtype=np.float64)
+
+
+def spectra(model: Any) -> dict[str, NDArray[Any]]:
+    """Singular values of each similarity by its name; one without a name where there is one."""
+    inner = getattr(model, "_model", None)
+    if not isinstance(inner, ClosedFormModel):
+        return {"": np.asarray(model.singular_values_)}
+    sizes = [len(machine.sigma) for machine in inner.machines]
+    parts = np.split(model.singular_values_, np.cumsum(sizes)[:-1])
+    return dict(zip((*model.views_, "learned"), parts))
+
+
+def cosines(model: HeNCler, view: str, nodes: NDArray[np.int64]) -> NDArray[Any]:
+    """Cosines of e and r of some nodes, both times Sigma^-1/2, in k components of a similarity."""
+    parts = spectra(model)
+    if view not in parts:
+        raise ParameterError(
+            f"view={view!r} is not a similarity of this model",
+            remedy=f"Choose one of {', '.join(map(repr, parts))}",
+        )
+    before = list(parts)[: list(parts).index(view)]
+    start = sum(len(parts[name]) for name in before)
+    sigma = parts[view][: int(model.labels_.max()) + 1]
+    scale = np.divide(1.0, np.sqrt(sigma), out=np.zeros(len(sigma)), where=sigma > 0)
+    sides = [z[nodes, start : start + len(sigma)] * scale for z in (model.e_, model.r_)]
+    lengths = [np.linalg.norm(z, axis=1, keepdims=True) for z in sides]
+    e, r = (z / np.maximum(length, np.finfo(float).tiny) for z, length in zip(sides, lengths))
+    return np.asarray(e @ r.T)

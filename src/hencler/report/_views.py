@@ -10,13 +10,15 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import poisson
 
 from .._errors import HenclerError
+from .._estimator import HeNCler
+from .._stability import Stability
 from ..metrics import _unknown, edge_homophily
-from ._certainty import Certainty, members_by_distance, stability
+from ._certainty import Certainty, members_by_distance
 from ._charts import histogram, line, singular_bars
 from ._folder import Run
 from ._links import LinkMatrix, link_matrix
 from ._profile import AttributeTable
-from ._similarity import SimilarityBlock, against_chance, asymmetry
+from ._similarity import SimilarityBlock, against_chance, asymmetry, spectra
 
 __all__ = [
     "certainty_view",
@@ -35,6 +37,12 @@ SHOWN_CLUSTERS = 30
 
 UNSURE = 0.1
 """Below this margin a node lies between two clusters."""
+
+STABLE, DISSOLVED = 0.75, 0.5
+"""Jaccard similarities between which a cluster is neither, after Hennig (2007)."""
+
+MOVING = 0.5
+"""A node that stays in its cluster in fewer of the runs than this has no steady place."""
 
 _NEGLIGIBLE = 0.05
 """Standardised differences below this say nothing."""
@@ -107,7 +115,7 @@ def link_view(run: Run) -> dict[str, Any]:
         "n_self_loops": links.n_self_loops,
         "within": within,
         "chance": chance,
-        "title": _link_title(run.k, within, chance),
+        "title": _link_title(run.k, within, chance, run.graph.n_edges - links.n_self_loops),
         "matrix": links,
     }
 
@@ -150,12 +158,17 @@ def _times(ratio: float) -> str:
     return f"×{ratio:.0f}" if ratio >= 10 else f"×{ratio:.1f}" if ratio >= 1 else f"×{ratio:.2f}"
 
 
-def _link_title(k: int, within: float, chance: float) -> str:
+def _link_title(k: int, within: float, chance: float, n_links: int) -> str:
     if np.isnan(within):
         return "The graph has no links between nodes"
     if k == 1:
         return "With one cluster every link stays within it"
+    if within < 0.02 and chance < 0.1:
+        return "Almost every link joins two different clusters"
     ratio = within / chance if chance > 0 else 1.0
+    observed, expected = np.array(round(within * n_links)), np.array(chance * n_links)
+    if float(_tail(observed, expected)) > 0.01:
+        return "Links neither seek nor avoid their own cluster"
     if ratio < 0.8:
         return "Links prefer other clusters than their own"
     if ratio > 1.25:
@@ -196,7 +209,11 @@ def _block_means(
     """Blocks against chance, coloured as the links are; plain means where there is no chance."""
     if not relative:
         means = sums / np.outer(sizes, sizes)
-        return [[{"text": f"{v:.3g}", "strength": 0.0, "more": True} for v in r] for r in means]
+        end = max(float(np.abs(means).max()), np.finfo(float).tiny)
+        return [
+            [{"text": f"{v:.3g}", "strength": abs(v) / end, "more": bool(v > 0)} for v in row]
+            for row in means
+        ]
     ratio = sums * sums.sum() / np.outer(sums.sum(axis=1), sums.sum(axis=0))
     level = np.log2(np.maximum(ratio, 1e-12))
     end = max(0.1, float(np.abs(level).max()))
@@ -277,16 +294,18 @@ def _contrast(run: Run, table: AttributeTable, c: int, count: int) -> list[dict[
             "name": attribute_name(run, int(j)),
             "difference": float(difference[j]),
             "width": float(abs(difference[j]) / top),
-            "inside": _level(table.inside[c, j], bool(table.binary[j])),
-            "outside": _level(table.outside[c, j], bool(table.binary[j])),
+            "inside": _level(table.inside[c, j], table.sd[j], bool(table.binary[j])),
+            "outside": _level(table.outside[c, j], table.sd[j], bool(table.binary[j])),
         }
         for j in [*over, *under[::-1]]
     ]
 
 
-def _level(value: float, binary: bool) -> str:
+def _level(value: float, sd: float, binary: bool) -> str:
     if binary:
         return f"{100 * value:.0f}%" if value >= 0.1 else f"{100 * value:.2g}%"
+    # What is far below the spread of the column is 0 for all that anybody can see.
+    value = 0.0 if abs(value) < 0.005 * sd else value
     return f"{value:.3g}".replace("-", "−")
 
 
@@ -309,11 +328,11 @@ def _partners(links: dict[str, Any], c: int) -> dict[str, list[dict[str, Any]]]:
 # --- certainty -------------------------------------------------------------------------------
 
 
-def certainty_view(run: Run, certain: Certainty, z: NDArray[Any]) -> dict[str, Any] | None:
+def certainty_view(run: Run, certain: Certainty, stable: Stability | None) -> dict[str, Any] | None:
     """How sure and how stable each cluster is; None for one cluster."""
     if run.k == 1:
         return None
-    jaccard = stability(z, run.clusters, run.k) if run.k <= 100 else np.full(run.k, np.nan)
+    jaccard = np.full(run.k, np.nan) if stable is None else stable.clusters
     rows = []
     for c in largest(run).tolist():
         margin = certain.margin[run.clusters == c]
@@ -339,6 +358,23 @@ def certainty_view(run: Run, certain: Certainty, z: NDArray[Any]) -> dict[str, A
         "share": share,
         "title": title,
         "median": float(np.median(certain.margin)),
+        "stability": None if stable is None else _stability_view(stable),
+    }
+
+
+def _stability_view(stable: Stability) -> dict[str, Any]:
+    """The clusters over seeds in a sentence."""
+    lowest, drawn = float(np.nanmin(stable.clusters)), ~np.isnan(stable.nodes)
+    title = "All clusters come back with other seeds"
+    if lowest < DISSOLVED:
+        title = "Some clusters dissolve with other seeds"
+    elif lowest < STABLE:
+        title = "Some clusters change with other seeds"
+    return {
+        "title": title,
+        "agreement": stable.agreement,
+        "drawn": int(drawn.sum()),
+        "moving": int((stable.nodes[drawn] < MOVING).sum()),
     }
 
 
@@ -347,7 +383,7 @@ def certainty_view(run: Run, certain: Certainty, z: NDArray[Any]) -> dict[str, A
 LOSSES = {
     "loss": "all losses together",
     "wksvd": "weighted kernel SVD",
-    "node": "reconstruction of the attributes",
+    "node": "reconstruction of what is known of the nodes",
     "edge": "reconstruction of the links",
 }
 
@@ -365,8 +401,18 @@ def loss_view(history: list[dict[str, float]]) -> list[dict[str, Any]]:
     return charts
 
 
-def sigma_view(run: Run) -> list[dict[str, float]]:
-    return singular_bars(run.singular_values[np.isfinite(run.singular_values)])
+def sigma_view(run: Run, model: HeNCler | None) -> list[dict[str, Any]]:
+    """One chart of the singular values per similarity."""
+    parts = {"": run.singular_values} if model is None else spectra(model)
+    charts = [
+        {
+            "name": f"Singular values, {name}" if name else "Singular values",
+            "bars": singular_bars(sigma[np.isfinite(sigma)]),
+            "k": run.k,
+        }
+        for name, sigma in parts.items()
+    ]
+    return [chart for chart in charts if chart["bars"]]
 
 
 # --- truth -----------------------------------------------------------------------------------

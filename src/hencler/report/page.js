@@ -43,6 +43,7 @@
     const lines = [`cluster ${names[rows.cluster[row]]}`];
     if (rows.class) lines.push(`class ${rows.class[row] < 0 ? "unknown" : rows.classes[rows.class[row]]}`);
     if (rows.sure) lines.push(`certainty ${(rows.sure[row] / 1000).toFixed(2)}, next nearest ${names[rows.next[row]]}`);
+    if (rows.stable && rows.stable[row] >= 0) lines.push(`stability ${(rows.stable[row] / 100).toFixed(2)} over seeds`);
     lines.push(rows.in ? `links: ${rows.out[row]} out, ${rows.in[row]} in` : `${rows.out[row]} links`);
     const at = mapOf.get(row);
     if (at !== undefined && data.map.values)
@@ -63,11 +64,15 @@
   // --- map ------------------------------------------------------------------------------------
 
   const PAD = 26;
-  const state = { by: "cluster", hidden: new Set(), selected: -1, hover: -1 };
+  const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+  const state = { by: "cluster", layout: $("layout").value, hidden: new Set(), selected: -1, hover: -1 };
+  // Colours by a number instead of a group: where it is, and its position between dark and bright.
+  const SCALES = { sure: (row) => (rows.sure[row] / 1000 + 0.2) / 1.2, stable: (row) => rows.stable[row] / 100 };
   const groupOf = (row) => (state.by === "class" ? rows.class[row] : rows.cluster[row]);
-  const visible = (i) => state.by === "sure" || !state.hidden.has(groupOf(data.map.row[i]));
+  const placesOf = (panel) => data.map.panels[panel][state.layout];
+  const visible = (i) => i < placesOf(0).x.length && (state.by in SCALES || !state.hidden.has(groupOf(data.map.row[i])));
   const place = (canvas, i) => {
-    const panel = data.map.panels[canvas.dataset.panel];
+    const panel = placesOf(canvas.dataset.panel);
     const w = canvas.clientWidth - 2 * PAD, h = canvas.clientHeight - 2 * PAD;
     return [PAD + (panel.x[i] / 10000) * w, PAD + (1 - panel.y[i] / 10000) * h];
   };
@@ -88,13 +93,14 @@
   };
   const paint = (i) => {
     const row = data.map.row[i];
-    if (state.by === "sure") return `rgb(${ramp((rows.sure[row] / 1000 + 0.2) / 1.2).join(",")})`;
+    if (state.by === "stable" && rows.stable[row] < 0) return css("--line");
+    if (state.by in SCALES) return `rgb(${ramp(SCALES[state.by](row)).join(",")})`;
     const group = groupOf(row);
     return group < 0 ? css("--edge") : colourOf(group);
   };
   const drawMap = (canvas) => {
     const g = prepare(canvas);
-    const n = data.map.row.length;
+    const n = placesOf(0).x.length;
     g.fillStyle = css("--surface");
     g.fillRect(0, 0, canvas.clientWidth, canvas.clientHeight);
     const r = n < 400 ? 4.6 : n < 1500 ? 3.4 : 2.4;
@@ -107,7 +113,7 @@
       const group = groupOf(data.map.row[i]);
       g.globalAlpha = 0.82;
       g.fillStyle = paint(i);
-      mark(g, x, y, r, state.by === "sure" ? 0 : Math.floor(Math.max(group, 0) / MARKS) % 4);
+      mark(g, x, y, r, state.by in SCALES ? 0 : Math.floor(Math.max(group, 0) / MARKS) % 4);
       g.fill();
       if (n < 1500) g.stroke();
       if (group >= 0) {
@@ -117,9 +123,9 @@
       }
     }
     g.globalAlpha = 1;
-    if (state.by !== "sure") label(g, middle);
+    if (!(state.by in SCALES)) label(g, middle);
     for (const i of [state.hover, state.selected]) {
-      if (i < 0) continue;
+      if (i < 0 || i >= n) continue;
       const [x, y] = place(canvas, i);
       g.strokeStyle = css("--text");
       g.lineWidth = 2.5;
@@ -169,7 +175,7 @@
     canvas.addEventListener("pointerleave", () => { state.hover = -1; hideTip(); drawMaps(); });
     canvas.addEventListener("click", () => { state.selected = state.hover; drawMaps(); });
     canvas.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const step = STEPS[event.key];
       if (!step) return;
       event.preventDefault();
       walk(canvas, step);
@@ -192,6 +198,8 @@
   const select = (row) => {
     const i = mapOf.get(row);
     if (i === undefined) return;
+    // A node that only the larger map has is shown there.
+    if (i >= placesOf(0).x.length) { $("layout").value = "plane"; setLayout(); }
     state.selected = i;
     drawMaps();
     $("map").scrollIntoView();
@@ -200,7 +208,8 @@
   const legend = () => {
     const box = $("legend");
     box.replaceChildren();
-    if (state.by === "sure") { box.append(element("span", "note", "dark: between clusters, bright: near its own centre")); return; }
+    const meaning = { sure: "dark: between clusters, bright: near its own centre", stable: "dark: in other clusters with other seeds, bright: always in its own" }[state.by];
+    if (meaning) { box.append(element("span", "note", meaning)); return; }
     const text = state.by === "class" ? rows.classes : names;
     if (text.length > 60) return;
     text.forEach((name, group) => {
@@ -215,6 +224,11 @@
       box.append(button);
     });
   };
+  const setLayout = () => {
+    state.layout = $("layout").value;
+    for (const note of document.querySelectorAll("[data-layout]")) note.hidden = note.dataset.layout !== state.layout;
+  };
+  $("layout").addEventListener("change", () => { setLayout(); state.hover = -1; drawMaps(); });
   $("colour").addEventListener("change", (event) => {
     state.by = event.target.value;
     state.hidden.clear();
@@ -226,9 +240,11 @@
 
   const heat = $("heat");
   const BAND = 16;
+  const layer = () => data.heat.layers[$("layer") ? +$("layer").value : data.heat.shown];
   const drawHeat = () => {
     if (!heat) return;
-    const { row, level, end } = data.heat, m = row.length;
+    const { row } = data.heat, m = row.length;
+    const { level, end, sign, relative } = layer();
     const small = document.createElement("canvas");
     small.width = small.height = m;
     const pixels = new ImageData(m, m);
@@ -265,22 +281,25 @@
       }
       start = i;
     }
-    const sign = data.heat.relative ? "×" : "";
-    const reach = data.heat.relative ? [2 ** -end, 2 ** end] : [-end, end];
-    $("heat-low").textContent = sign + reach[0].toPrecision(2);
-    $("heat-high").textContent = sign + reach[1].toPrecision(2);
+    const times = relative ? "×" : "";
+    const reach = relative ? [2 ** -end, 2 ** end] : [sign === "positive" ? 0 : -end, end];
+    $("heat-low").textContent = times + Number(reach[0].toPrecision(2));
+    $("heat-high").textContent = times + Number(reach[1].toPrecision(2));
+    document.querySelector(".heatscale").classList.toggle("positive", sign === "positive");
   };
   if (heat) {
     heat.addEventListener("pointermove", (event) => {
       const m = data.heat.row.length, cell = (heat.clientWidth - BAND) / m;
       const i = Math.floor((event.offsetY - BAND) / cell), j = Math.floor((event.offsetX - BAND) / cell);
       if (i < 0 || j < 0 || i >= m || j >= m) { hideTip(); return; }
-      const at = (a, b) => ((data.heat.values[a * m + b] / 10000) * data.heat.top).toPrecision(3);
+      const { values, top, name } = layer();
+      const at = (a, b) => ((values[a * m + b] / 10000) * top).toPrecision(3);
       const [u, v] = [data.heat.row[i], data.heat.row[j]];
       showTip(event.pageX, event.pageY, `${rows.id[u]} → ${rows.id[v]}`,
-        [`similarity ${at(i, j)}, the other way ${at(j, i)}`, `cluster ${names[rows.cluster[u]]} → ${names[rows.cluster[v]]}`]);
+        [`${name.startsWith("cosine") ? "cosine" : "similarity"} ${at(i, j)}, the other way ${at(j, i)}`, `cluster ${names[rows.cluster[u]]} → ${names[rows.cluster[v]]}`]);
     });
     heat.addEventListener("pointerleave", hideTip);
+    $("layer")?.addEventListener("change", drawHeat);
   }
 
   // --- pictures to keep -------------------------------------------------------------------------
@@ -308,18 +327,35 @@
   };
   if (drawing) {
     const { points, edges } = data.drawing;
-    drawing.addEventListener("pointerover", (event) => {
-      const row = event.target.dataset.row;
+    const around = (row) => {
       $("hot").replaceChildren();
       drawing.classList.toggle("focus", row !== undefined);
       if (row === undefined) { hideTip(); return; }
       const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
       path.setAttribute("class", "hot");
-      path.setAttribute("d", edges.filter(([u, v]) => u === +row || v === +row).map(([u, v]) => curve(points[u], points[v])).join(""));
+      path.setAttribute("d", edges.filter(([u, v]) => u === row || v === row).map(([u, v]) => curve(points[u], points[v])).join(""));
       $("hot").append(path);
-      showTip(event.pageX, event.pageY, rows.id[row], describe(+row));
+    };
+    drawing.addEventListener("pointerover", (event) => {
+      const row = event.target.dataset.row;
+      around(row === undefined ? undefined : +row);
+      if (row !== undefined) showTip(event.pageX, event.pageY, rows.id[row], describe(+row));
     });
-    drawing.addEventListener("pointerleave", () => { drawing.classList.remove("focus"); $("hot").replaceChildren(); hideTip(); });
+    drawing.addEventListener("pointerleave", () => around(undefined));
+    drawing.addEventListener("blur", () => around(undefined));
+    const inTurn = points.map((_, i) => i).sort((a, b) => rows.cluster[a] - rows.cluster[b] || a - b);
+    let turn = -1;
+    drawing.addEventListener("keydown", (event) => {
+      const step = STEPS[event.key];
+      if (!step) return;
+      event.preventDefault();
+      turn = turn < 0 ? 0 : (turn + step + inTurn.length) % inTurn.length;
+      const row = inTurn[turn];
+      around(row);
+      const box = drawing.querySelector(`circle.node[data-row="${row}"]`).getBoundingClientRect();
+      showTip(scrollX + box.right, scrollY + box.bottom, rows.id[row], describe(row));
+      $("said").textContent = [rows.id[row], ...describe(row)].join(", ");
+    });
   }
   $("clusters").addEventListener("click", (event) => {
     const button = event.target.closest("button[data-row]");
@@ -350,6 +386,7 @@
     }
     if (key === "cluster" || key === "next") return element("td", "left", chip(rows[key][row], names[rows[key][row]]));
     if (key === "class") return element("td", "left", className(row));
+    if (key === "stable") return element("td", "", rows.stable[row] < 0 ? "–" : (rows.stable[row] / 100).toFixed(2));
     if (key === "sure") return element("td", "", (rows.sure[row] / 1000).toFixed(2));
     return element("td", "", rows[key][row].toLocaleString());
   });
