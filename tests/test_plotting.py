@@ -7,12 +7,19 @@ import pytest
 
 from hencler import WKSVD, Graph, HeNCler, make_heterophilous_graph
 from hencler._errors import MissingExtraError, ParameterError
+from hencler._stability import Stability
 from hencler.plotting import (
+    plot_attributes,
+    plot_certainty,
+    plot_confusion,
     plot_embedding,
+    plot_graph,
     plot_history,
     plot_links,
     plot_similarity,
     plot_singular_values,
+    plot_sizes,
+    plot_stability,
 )
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -183,3 +190,72 @@ def test_without_matplotlib_the_error_names_the_extra(graph, monkeypatch):
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(MissingExtraError, match=r"hencler\[plot\]"):
         plot_links(graph, graph.y)
+
+
+def test_sizes():
+    ax = plot_sizes(["b", "a", "b"])
+    assert [bar.get_width() for bar in ax.patches] == [1, 2]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b"]
+
+
+def test_certainty_is_the_simplified_silhouette(model):
+    z = np.hstack([model.e_, model.r_])
+    centres = np.stack([z[model.labels_ == c].mean(0) for c in range(4)])
+    distances = np.linalg.norm(z[:, None] - centres, axis=2)
+    own = distances[np.arange(len(z)), model.labels_]
+    distances[np.arange(len(z)), model.labels_] = np.inf
+    other = distances.min(axis=1)
+    margin = (other - own) / np.maximum(own, other)
+    ax = plot_certainty(model)
+    drawn = np.concatenate([c.get_paths()[0].vertices[:, 0] for c in ax.collections])
+    assert set(np.round(margin, 9)) <= set(np.round(drawn, 9))
+    assert f"{np.median(margin):.2f}" in ax.get_title()
+    with pytest.raises(ParameterError, match="one cluster"):
+        plot_certainty(
+            HeNCler(1, n_init=1, random_state=0).fit(np.random.default_rng(0).random((9, 2)))
+        )
+
+
+def test_stability():
+    ax = plot_stability(Stability(np.array([1.0, 0.25]), np.ones(3), 0.5))
+    assert [bar.get_width() for bar in ax.patches] == [1, 0.25]
+    assert "0.50" in ax.get_title()
+
+
+def test_confusion_puts_matches_on_the_diagonal():
+    ax = plot_confusion([2, 2, 2, 0, 0, 1], ["x", "x", "y", "y", "y", "y"])
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["2", "0", "1"]
+    assert [text.get_text() for text in ax.texts] == ["2", "0", "0", "1", "2", "1"]
+    np.testing.assert_allclose(ax.images[0].get_array(), [[1, 0, 0], [0.25, 0.5, 0.25]])
+    with pytest.raises(ParameterError, match="one class per node"):
+        plot_confusion([0, 1], [0])
+
+
+def test_attributes_by_standardised_difference(graph):
+    ax = plot_attributes(graph, graph.y, 2, count=3)
+    x = graph.x.toarray() if hasattr(graph.x, "toarray") else np.asarray(graph.x)
+    inside = graph.y == 2
+    difference = (x[inside].mean(0) - x[~inside].mean(0)) / x.std(0)
+    found = [bar.get_width() for bar in ax.patches]
+    ordered = np.sort(difference)[::-1]
+    np.testing.assert_allclose(found, [*ordered[:3], *ordered[-3:]], rtol=1e-6)
+    with pytest.raises(ParameterError, match="no node is in 9"):
+        plot_attributes(graph, graph.y, 9)
+    with pytest.raises(ParameterError, match="no attributes"):
+        plot_attributes(Graph(graph.adjacency), graph.y, 0)
+
+
+def test_drawing_has_every_node_and_link(graph):
+    ax = plot_graph(graph, graph.y)
+    links, nodes = ax.collections
+    assert len(links.get_paths()) == graph.n_edges
+    assert len(nodes.get_offsets()) == graph.n_nodes
+    with pytest.raises(ParameterError, match="cannot be read"):
+        plot_graph(make_heterophilous_graph(301, random_state=0), np.zeros(301))
+
+
+def test_a_map_of_neighbours(model):
+    ax = plot_embedding(model, layout="neighbours")
+    assert sum(len(c.get_offsets()) for c in ax.collections) == len(model.labels_)
+    with pytest.raises(ParameterError, match="Did you mean 'neighbours'"):
+        plot_embedding(model, layout="neighbors")

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import TransformerMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,6 +22,7 @@ from . import __version__
 from ._assign import KMeansAssigner
 from ._base import Callback, Epoch, GraphClusterer, few_threads
 from ._closed_form import ClosedFormModel
+from ._display import fitted_html
 from ._errors import GraphError, ModelFileError, ParameterError
 from ._graph import Graph, as_graph, row_blocks
 from ._memory import MemoryPlan, closed_form_plan, network_plan
@@ -440,6 +442,19 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             everything if rows is None else np.asarray(rows),
             everything if cols is None else np.asarray(cols),
         )
+
+    # --- notebooks ---------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        """scikit-learn's diagram of the settings and, once fitted, what was found."""
+        diagram = estimator_html_repr(self)
+        return diagram + fitted_html(self) if hasattr(self, "_model") else diagram
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            bundle["text/html"] = self._repr_html_()
+        return bundle
 
     # --- saving ------------------------------------------------------------------------------
 

@@ -150,11 +150,12 @@ def _stable(run: Run, model: HeNCler | HenclerError) -> Stability | None:
 
 
 def _score(run: Run, model: HeNCler | HenclerError) -> dict[str, float] | None:
-    """The label-free score and its parts, for graphs of which it takes seconds."""
-    if isinstance(model, HenclerError) or run.graph.n_nodes > SCORED_NODES:
+    """The label-free score and its parts; views that first must be chosen, for some graphs only."""
+    views_known = getattr(model, "views_", None)
+    if isinstance(model, HenclerError) or (not views_known and run.graph.n_nodes > SCORED_NODES):
         return None
     with few_threads(run.graph.n_nodes):
-        return score_parts(run.graph, run.clusters, views=getattr(model, "views_", None))
+        return score_parts(run.graph, run.clusters, views=views_known)
 
 
 def _title(run: Run) -> str:

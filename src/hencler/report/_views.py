@@ -26,6 +26,7 @@ __all__ = [
     "confusion_view",
     "link_view",
     "loss_view",
+    "matched_order",
     "shorten",
     "sigma_view",
     "similarity_view",
@@ -457,7 +458,7 @@ def confusion_view(run: Run) -> dict[str, Any] | None:
         "homophily": _homophily(run, known),
     }
     if table is not None:
-        order = _matched_order(table)
+        order = matched_order(table)
         totals = table.sum(axis=1)
         view["columns"] = [columns[j] for j in order]
         view["rows"] = [
@@ -474,7 +475,8 @@ def confusion_view(run: Run) -> dict[str, Any] | None:
     return view
 
 
-def _matched_order(table: NDArray[Any]) -> list[int]:
+def matched_order(table: NDArray[Any]) -> list[int]:
+    """Columns in the order of the rows they match best, those without a row last."""
     _, matched = linear_sum_assignment(table, maximize=True)
     return [*matched.tolist(), *(j for j in range(table.shape[1]) if j not in set(matched))]
 
