@@ -2,7 +2,16 @@
 
 from pathlib import Path
 
-ORDER = ("heterophilous", "own_data", "connectome", "bipartite", "wksvd")
+ORDER = (
+    "heterophilous",
+    "own_data",
+    "webgraph",
+    "connectome",
+    "foodweb",
+    "bipartite",
+    "wksvd",
+    "pictures",
+)
 
 
 class ExampleOrder:
