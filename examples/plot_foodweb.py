@@ -2,9 +2,9 @@
 A food web: who eats whom
 =========================
 
-Species of a savanna, and who is eaten by whom. There are no attributes, and linked species are never
-of one kind: grass does not eat grass. What a species *is* shows in two things, whom it feeds and what
-it feeds on. Two grazers need not be linked to each other to belong together.
+Species of a savanna, and who is eaten by whom. There are no attributes, and linked species are
+never of one kind: grass does not eat grass. What a species *is* shows in two things, whom it
+feeds and what it feeds on. Two grazers need not be linked to each other to belong together.
 """
 
 # %%
@@ -59,9 +59,10 @@ for cluster in range(5):
     print(", ".join(map(str, typical)))
 
 # %%
-# Plants feed many and eat none; hunters eat many and feed none; grazers do both. The matrix of links
-# against chance has an empty diagonal, and reads as a flow: from the cluster of the row to the
-# cluster of the column. Grey cells cannot have links, because one of the two sides has none at all.
+# Plants feed many and eat none; hunters eat many and feed none; grazers do both. The matrix of
+# links against chance has an empty diagonal, and reads as a flow: from the cluster of the row to
+# the cluster of the column. Grey cells cannot have links, because one of the two sides has none
+# at all.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 plot_links(web, model.labels_, ax=axes[0])
@@ -81,8 +82,8 @@ plot_embedding(model, ax=axes[1], side="r", layout="neighbours")
 # %%
 # How much of it is luck
 # ----------------------
-# The clusters are found again with other seeds. This needs no labels, and is the first thing to look
-# at before believing a cluster.
+# The clusters are found again with other seeds. This needs no labels, and is the first thing to
+# look at before believing a cluster.
 
 stable = model.stability()
 print(f"agreement over seeds: {stable.agreement:.2f}")

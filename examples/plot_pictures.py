@@ -2,8 +2,9 @@
 All pictures
 ============
 
-Every view of the report is also a function of :mod:`hencler.plotting` that draws into the ``ax`` it is
-given and returns it: for papers, for notebooks, and to combine them. Here they are, on the demo graph.
+Every view of the report is also a function of :mod:`hencler.plotting` that draws into the ``ax``
+it is given and returns it: for papers, for notebooks, and to combine them. Here they are, on the
+demo graph.
 """
 
 # %%

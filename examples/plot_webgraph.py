@@ -2,17 +2,17 @@
 A web graph: pages, words and links
 ===================================
 
-Pages of a university's web site, the words on them, and which page links to which. A student's page
-links to a course, a course to its teacher, hardly ever a page to one of its own kind: a graph on which
-methods that average over neighbours do worse than those that forget the links.
+Pages of a university's web site, the words on them, and which page links to which. A student's
+page links to a course, a course to its teacher, hardly ever a page to one of its own kind: a
+graph on which methods that average over neighbours do worse than those that forget the links.
 """
 
 # %%
 # The data
 # --------
-# The pages of Texas are read from ``$HENCLER_DATA`` where they are there. Where they are not, a generated
-# site of the same size stands in: four kinds of pages with words of their own, and links that say
-# little about them.
+# The pages of Texas are read from ``$HENCLER_DATA`` where they are there. Where they are not, a
+# generated site of the same size stands in: four kinds of pages with words of their own, and
+# links that say little about them.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,9 +47,9 @@ print(site)
 # %%
 # What to look at is decided from the data
 # ----------------------------------------
-# Words are recognised as words (many columns, non-negative, mostly zero) and weighted as such. Whether
-# neighbours help is a question the graph answers itself: a node's words are compared with its
-# neighbours' words, and both with shuffled data. Here they say: look at the page itself.
+# Words are recognised as words (many columns, non-negative, mostly zero) and weighted as such.
+# Whether neighbours help is a question the graph answers itself: a node's words are compared with
+# its neighbours' words, and both with shuffled data. Here they say: look at the page itself.
 
 k = len(np.unique(site.y))
 model = HeNCler(n_clusters=k, random_state=0).fit(site)
@@ -95,5 +95,6 @@ plot_links(site, model.labels_, ax=axes[1])
 #
 #     hencler fit links.csv --features words.csv --clusters 5 --out run
 #
-# A word table of some size is better kept sparse: a SciPy matrix saved as ``.npz`` is taken as well.
+# A word table of some size is better kept sparse: a SciPy matrix saved as ``.npz`` is taken as
+# well.
 plt.show()

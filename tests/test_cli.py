@@ -178,6 +178,35 @@ def test_an_interrupted_fit_is_kept_and_resumed(files, run, tmp_path, monkeypatc
     assert blobs[0] == blobs[1]
 
 
+def test_ctrl_c_is_said_in_one_line(files, run, tmp_path, monkeypatch):
+    from hencler import HeNCler
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HeNCler, "fit", interrupted)
+    status, out, err = run("fit", files / "edges.csv", "-k", 3, "--out", tmp_path / "run")
+    assert (status, out, err) == (130, "", "interrupted: no clusters were written\n")
+
+
+def test_too_many_classes_are_warned_of(files, run, tmp_path):
+    truth = tmp_path / "nodes.csv"
+    truth.write_text("node,weight\n" + "".join(f"{i},{i}\n" for i in range(80)))
+    status, _, err = run(
+        "fit",
+        files / "edges.csv",
+        "-k",
+        3,
+        "--truth",
+        truth,
+        "--out",
+        tmp_path / "r",
+        "--no-report",
+    )
+    assert status == 0
+    assert "80 classes for 80 nodes" in err
+
+
 def test_datasets_are_listed(run):
     status, out, _ = run("datasets", "--json")
     assert status == 0

@@ -41,7 +41,7 @@ def test_steps_count_to_their_end_unless_broken_off():
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({}, {"weighing the evidence", "weighted kernel SVD", "KMeans runs", "KMeans"}),
+        ({}, {"weighing the evidence", "weighted kernel SVD", "KMeans runs"}),
         ({"view": "own"}, {"learning the maps", "weighted kernel SVD", "KMeans runs"}),
         ({"preset": "paper", "epochs": 2}, {"positional encoding", "training", "KMeans"}),
         ({"n_clusters": "auto"}, {"trying numbers of clusters", "KMeans runs"}),

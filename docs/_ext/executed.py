@@ -2,10 +2,10 @@
 
 ``{file} NAME`` writes its content to a file and shows it. ``{run} COMMAND`` runs a command of the
 command line and shows what it prints. ``{python}`` runs a session with prompts and compares the
-answers, as doctest does. ``{picture} WHAT IT SHOWS`` runs plain Python and shows the figure it drew.
-``{report} FOLDER`` links to the report of a run that the page made. All of a page share one folder
-and one Python session. A command that fails or an answer that differs is a warning, which ``make
-docs`` turns into an error.
+answers, as doctest does. ``{picture} WHAT IT SHOWS`` runs plain Python and shows the figure it
+drew. ``{report} FOLDER`` links to the report of a run that the page made. All of a page share one
+folder and one Python session. A command that fails or an answer that differs is a warning, which
+``make docs`` turns into an error.
 """
 
 import base64

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from ._errors import HenclerWarning
-from ._progress import steps
+from ._progress import listening, steps
 from .metrics import adjusted_rand_index
 
 __all__ = ["Reassign", "Stability", "compare", "repeat"]
@@ -44,9 +44,12 @@ class Stability(NamedTuple):
 def repeat(reassign: Reassign, nodes: NDArray[np.int64], n_runs: int) -> list[NDArray[np.int64]]:
     """Clusters of `nodes` by n_runs seeds, always the same ones."""
     seeds = np.random.SeedSequence(n_runs).generate_state(n_runs).tolist()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HenclerWarning)
-        return [reassign(nodes, seed) for seed in steps("clustering again", seeds)]
+    runs = []
+    for seed in steps("clustering again with other seeds", seeds):
+        with warnings.catch_warnings(), listening(None):
+            warnings.simplefilter("ignore", HenclerWarning)
+            runs.append(reassign(nodes, seed))
+    return runs
 
 
 def compare(

@@ -10,7 +10,7 @@ import warnings as warnings_module
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -36,6 +36,7 @@ GRAPH_HELP = (
     "dataset:NAME, or a file: .csv, .tsv or .parquet (edges), .graphml, .gml, .mtx, .npz; "
     "or a folder that 'convert' made"
 )
+INTERRUPTED = 130
 PRESETS = ("default", "paper", "released")
 DEVICES = ("auto", "cpu", "cuda")
 SAME_NAME = (
@@ -88,8 +89,11 @@ def main() -> None:
     except typer.Exit as error:
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        err.print("interrupted")
-        sys.exit(130)
+        _interrupted()
+    except SystemExit as error:
+        if error.code == INTERRUPTED:  # the parser has seen Ctrl-C before us
+            _interrupted()
+        raise
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
@@ -102,6 +106,11 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         _fail(_parser_message(error))
+
+
+def _interrupted() -> NoReturn:
+    err.print("interrupted: no clusters were written", highlight=False)
+    sys.exit(INTERRUPTED)
 
 
 def _parser_message(error: Any) -> str:
@@ -312,6 +321,7 @@ def _check_given(settings: dict[str, Any], config: Path | None) -> None:
 
 def _open(settings: dict[str, Any]) -> tuple[Any, Any]:
     """The graph, and the classes to compare with."""
+    from ._errors import HenclerWarning
     from ._progress import announce
     from ._run import open_graph, truth_labels
 
@@ -323,7 +333,15 @@ def _open(settings: dict[str, Any]) -> tuple[Any, Any]:
         settings["label"],
         settings["directed"],
     )
-    return loaded, truth_labels(loaded, settings["truth"])
+    classes = truth_labels(loaded, settings["truth"])
+    if classes is not None and len(set(classes.tolist())) > max(10, loaded.n_nodes / 2):
+        warnings_module.warn(
+            f"--truth {settings['truth']} has {len(set(classes.tolist()))} classes for "
+            f"{loaded.n_nodes} nodes; name the column of the classes 'class'",
+            HenclerWarning,
+            stacklevel=2,
+        )
+    return loaded, classes
 
 
 def _estimator(settings: dict[str, Any], **how: Any) -> Any:
@@ -770,7 +788,10 @@ def _show_summary(summary: dict[str, Any], folder: Path) -> None:
     out.print(table)
     if "metrics" in summary:
         out.print(_score_table(summary["metrics"]))
-    out.print(f"{summary['seconds']:.1f} s; the run is in {folder}")
+    seconds = f"{summary['seconds']:.1f} s"
+    page = folder / "report.html"
+    hint = f"; open {page} in a browser" if page.is_file() else ""
+    out.print(f"{seconds}; the run is in {folder}{hint}", soft_wrap=True, highlight=False)
 
 
 def _score_table(scores: dict[str, Any]) -> Table:

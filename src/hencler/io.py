@@ -84,7 +84,7 @@ _LABEL_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 _SOURCE = ("source", "src", "from", "u")
 _TARGET = ("target", "dst", "to", "v")
-_WEIGHT = ("weight", "w")
+_WEIGHT = ("weight", "w", "amount", "count", "strength")
 _PAIRS = (
     ("user", "item"), ("user", "product"), ("customer", "product"), ("buyer", "seller"),
     ("sender", "receiver"), ("sender", "recipient"), ("predator", "prey"), ("parent", "child"),
@@ -607,7 +607,7 @@ def _number(text: str, file: Path, line: int, column: str) -> float:
     raise FileFormatError(
         problem,
         place=f"{file}:{line}, column {column!r}",
-        remedy="Give a number, or leave the column out",
+        remedy="Give a number (for words one column of 0 and 1 each), or leave the column out",
     )
 
 

@@ -1,7 +1,7 @@
 r"""How well clusters agree with known classes, and how alike linked nodes are.
 
-Every function takes the found clusters first and the true classes second and returns fractions,
-not percent. Nodes of unknown class do not count: -1 among integers, NaN among floats, ``""``
+:func:`score_clustering` alone needs no classes. Every other function takes the found clusters
+first and the true classes second and returns fractions, not percent. Nodes of unknown class do not count: -1 among integers, NaN among floats, ``""``
 among strings, and any of these or ``None`` among objects. The cluster of a node is never unknown;
 -1 is a cluster like any other.
 
@@ -23,6 +23,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from ._errors import ParameterError
 from ._graph import Graph
+from ._scoring import score_clustering
 
 __all__ = [
     "adjusted_rand_index",
@@ -35,6 +36,7 @@ __all__ = [
     "macro_f1",
     "normalized_mutual_information",
     "pairwise_f1",
+    "score_clustering",
 ]
 
 

@@ -19,7 +19,7 @@ from .._base import few_threads
 from .._errors import HenclerError
 from .._estimator import HeNCler
 from .._optional import optional_import
-from .._progress import announce
+from .._progress import announce, steps
 from .._scoring import score_parts
 from .._stability import Stability, compare, repeat
 from .._stratified import stratified
@@ -35,7 +35,7 @@ __all__ = ["render"]
 
 MAP_NODES, NEAR_NODES = 5_000, 1_000
 """Nodes on the map by principal components, and by neighbourhoods, which take longer."""
-STABLE_NODES, STABLE_RUNS, STABLE_CLUSTERS = 1_000, 5, 100
+STABLE_NODES, STABLE_RUNS, STABLE_CLUSTERS = 1_000, 4, 100
 SCORED_NODES = 50_000
 TABLE_NODES = 50_000
 TABLE_BYTES = 5_000_000
@@ -52,17 +52,16 @@ ID_LENGTH = 120
 def render(run: Run) -> str:
     """The page, with every text of the user's escaped."""
     z = run.embedding
-    announce(STEP, 0, 6)
+    announce(STEP)
     certain = certainty(z, run.clusters, run.k)
     model = _model(run)
     block = _similarity(run, model, certain)
     stable = _stable(run, model)
-    announce(STEP, 2, 6)
+    announce(STEP)
     attributes = None
     if run.graph.x is not None:
         attributes = attribute_table(run.graph.x, run.clusters, run.k)
     links = views.link_view(run)
-    announce(STEP, 3, 6)
     cards = views.cluster_cards(run, certain, attributes, links)
     picked = np.random.default_rng(0).permutation(
         stratified(run.clusters, run.k, MAP_NODES, np.random.default_rng(0))
@@ -80,7 +79,7 @@ def render(run: Run) -> str:
         "heat": _heat(block, model, rows),
         "drawing": None,
     }
-    announce(STEP, 5, 6)
+    announce(STEP)
     drawing = _drawing(run) if complete else None
     if drawing is not None:
         data["drawing"] = {key: drawing[key] for key in ("points", "edges")}
@@ -240,10 +239,9 @@ def _map(
     else:
         parts = [("[e | r]", "all of the embedding", z)]
     panels = []
-    for name, meaning, part in parts:
+    for name, meaning, part in steps("mapping the nodes", parts):
         plane = leading_plane(part, picked)
         near = neighbourhoods(part[picked[:NEAR_NODES]])
-        announce(STEP, 4, 6)
         panels.append(
             {
                 "name": name,
