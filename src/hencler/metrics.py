@@ -1,9 +1,9 @@
 r"""How well clusters agree with known classes, and how alike linked nodes are.
 
 :func:`score_clustering` alone needs no classes. Every other function takes the found clusters
-first and the true classes second and returns fractions, not percent. Nodes of unknown class do not count: -1 among integers, NaN among floats, ``""``
-among strings, and any of these or ``None`` among objects. The cluster of a node is never unknown;
--1 is a cluster like any other.
+first and the true classes second and returns fractions, not percent. Nodes of unknown class do
+not count: -1 among integers, NaN among floats, ``""`` among strings, and any of these or ``None``
+among objects. The cluster of a node is never unknown; -1 is a cluster like any other.
 
 Notation: :math:`n_{ck}` nodes of class c are in cluster k, :math:`n_{c\cdot}` and
 :math:`n_{\cdot k}` are the sums over clusters and classes, N is the sum of all. Time and memory
