@@ -211,3 +211,23 @@ def test_clone_and_parameters():
 def test_cuda_gives_finite_embeddings(graph, preset):
     model = HeNCler(4, preset=preset, epochs=5, device="cuda", random_state=0).fit(graph)
     np.testing.assert_array_equal(model.predict(graph), model.labels_)
+
+
+def test_every_epoch_is_clustered_from_fresh_starts(graph, monkeypatch):
+    """As in the released code, whose KMeans draws on; an epoch's draw can be repeated."""
+    from hencler import _estimator
+
+    seeds = []
+
+    class Assigner(_estimator.KMeansAssigner):
+        def fit(self, embedding, n_clusters, n_init, seed):
+            seeds.append(seed)
+            return super().fit(embedding, n_clusters, n_init, seed)
+
+    monkeypatch.setattr(_estimator, "KMeansAssigner", Assigner)
+    for _ in range(2):
+        HeNCler(
+            2, preset="released", epochs=3, random_state=0, callback=lambda epoch: epoch.labels()
+        ).fit(graph)
+    assert len(set(seeds[:3])) == 3
+    assert seeds[:3] == seeds[3:]

@@ -277,7 +277,9 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         def on_epoch(epoch: int, losses: dict[str, float], embedding: Any) -> None:
             def clusters() -> NDArray[np.int64]:
                 z = embedding()
-                return KMeansAssigner().fit(z, k, self.n_init, seed).predict(z)
+                # Fresh starts every epoch, as in the released code.
+                own = int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0])
+                return KMeansAssigner().fit(z, k, self.n_init, own).predict(z)
 
             announce("training", epoch, self.epochs)
             if self.callback is not None:
