@@ -97,7 +97,7 @@ class MUSE(GraphClusterer):
     _parameter_constraints = {  # noqa: RUF012
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "dim": [Interval(Integral, 1, None, closed="left")],
-        # exp(-2 / tau) must stay a normal float32.
+        # exp(1 / tau) and its sums over all nodes must stay within float32.
         "tau": [Interval(Real, 0.025, None, closed="left")],
         "alpha_1": [Interval(Real, 0, None, closed="left")],
         "alpha_2": [Interval(Real, 0, None, closed="left")],
@@ -296,7 +296,7 @@ class _LogSumOthers(torch.autograd.Function):
 
     Rows a and a + m of w (2m, p), all of unit length, are the two views of node a. Similarities
     are symmetric, so only the columns from the block's own first row onwards are computed. No
-    running maximum is needed: the exponents are at most 1 / tau, which is taken out.
+    running maximum is needed: the exponents are at most 1 / tau, hence at most 40.
     """
 
     @staticmethod
@@ -308,7 +308,7 @@ class _LogSumOthers(torch.autograd.Function):
             sums[stop:] += e[:, stop - start :].sum(0)
         ctx.save_for_backward(w, sums)
         ctx.tau = tau
-        return sums.log() + 1 / tau
+        return sums.log()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -328,9 +328,10 @@ def _blocks(n: int) -> list[tuple[int, int]]:
 
 
 def _similarities(w: Tensor, start: int, stop: int, tau: float) -> Tensor:
-    """e^{(w_a.w_b - 1) / tau} for a in [start, stop) and b >= start; 0 for the same node."""
+    """e^{w_a.w_b / tau} for a in [start, stop) and b >= start; 0 for the same node."""
     n = w.shape[0]
-    e = (w[start:stop] @ w[start:].T).sub_(1).div_(tau).exp_()
+    # Every pass over the block costs more than the product itself: tau goes into its small factor.
+    e = ((w[start:stop] / tau) @ w[start:].T).exp_()
     row = torch.arange(stop - start, device=w.device)
     e[row, row] = 0
     partner = (row + start + n // 2) % n - start
