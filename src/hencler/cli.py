@@ -560,7 +560,8 @@ def bench_paper(
         )
     if page is not None:
         with atomic_write(page, mode="w") as file:
-            file.write(f"# Results\n\n{render(cells)}")
+            times = open_store(store.with_name("times.jsonl"))
+            file.write(f"# Results\n\n{render(cells, times)}")
     if readme is not None:
         _renew(readme, short_tables(cells))
     _show_cells(cells, names, _names(methods))
@@ -574,6 +575,32 @@ def _renew(file: Path, table: str) -> None:
     _, _, after = rest.partition(TABLE_END)
     with atomic_write(file, mode="w") as handle:
         handle.write(f"{before}{TABLE_START}\n{table}\n{TABLE_END}{after}")
+
+
+@bench_app.command("times")
+def bench_times(
+    methods: Annotated[str | None, typer.Option(help="Names, with commas; default: all.")] = None,
+    datasets: Annotated[str | None, typer.Option(help="Default: the paper's seven.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    limit: Annotated[float, typer.Option(min=1, help="Seconds after which a fit is stopped.")] = 60,
+    store: Annotated[Path, typer.Option("--out", help="Where times are kept.")] = RESULTS
+    / "times.jsonl",
+) -> None:
+    """Time one fit of each method on each graph, one at a time."""
+    from .bench.times import run
+
+    def show(cell: dict[str, Any]) -> None:
+        took = f" {cell['seconds']:.1f} s" if cell["status"] == "ok" else ""
+        out.print(f"{cell['method']} on {cell['dataset']}: {cell['status']}{took}")
+
+    run(
+        store,
+        methods=_names(methods),
+        datasets=_names(datasets),
+        device=device,
+        limit=limit,
+        progress=show,
+    )
 
 
 @bench_app.command("figures")

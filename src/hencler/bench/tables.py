@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from ..datasets import DATASETS
+from ._markdown import MISSING, Summary, markdown, spread
+from .honesty import collapse_section, fall_section, misses_section
 from .methods import ABLATIONS, DEFAULT_ABLATIONS, METHODS, Method
 from .paper import HETEROPHILOUS, HOMOPHILOUS, LINKS_ONLY, STAND_IN, TIMED
+from .times import OVER, latest
 
-__all__ = ["Summary", "collapse_table", "paper_tables", "render", "short_tables", "summarise"]
+__all__ = ["Summary", "paper_tables", "render", "short_tables", "summarise"]
 
-MISSING = "—"
 _MEASURES = {
     "nmi": "NMI",
     "ari": "ARI",
@@ -24,24 +25,6 @@ _MEASURES = {
     "pairwise_f1": "pairwise F1",
     "paper_f1": "the paper's F1",
 }
-
-
-@dataclass(frozen=True)
-class Summary:
-    """All seeds of one method on one graph.
-
-    ``honest`` and ``best`` map a measure to (mean, population std) in percent; ``status`` is
-    "ok" or what kept every seed from finishing.
-    """
-
-    runs: int
-    status: str
-    honest: dict[str, tuple[float, float]]
-    best: dict[str, tuple[float, float]]
-    seconds: float
-    peak_bytes: float
-    clusters: float
-    device: str
 
 
 def paper_tables() -> dict[str, Any]:
@@ -73,7 +56,7 @@ def _summary(cells: list[dict[str, Any]]) -> Summary:
             for m in _MEASURES
             if by_labels
         },
-        seconds=float(np.median([cell["seconds"] for cell in good])),
+        seconds=float(np.min([cell["seconds"] for cell in good])),
         peak_bytes=float(np.max([cell["peak_gpu_bytes"] or cell["peak_bytes"] for cell in good])),
         clusters=float(np.mean([cell["honest"]["n_clusters"] for cell in good])),
         device=good[0]["device"],
@@ -87,8 +70,8 @@ def _spread(values: Sequence[float]) -> tuple[float, float]:
 # --- the tables --------------------------------------------------------------------------------
 
 
-def render(cells: Iterable[dict[str, Any]]) -> str:
-    """All tables as one Markdown document."""
+def render(cells: Iterable[dict[str, Any]], times: Iterable[dict[str, Any]] = ()) -> str:
+    """All tables as one Markdown document; `times` from :mod:`hencler.bench.times`."""
     found = summarise(cells)
     paper = paper_tables()
     parts = []
@@ -102,10 +85,10 @@ def render(cells: Iterable[dict[str, Any]]) -> str:
             parts.append(f"### {label}\n\n{_score_table(found, paper, names, measure)}")
     parts.append(f"## Ablation of the preset `paper`\n\n{_ablation_table(found, paper)}")
     parts.append(f"## What the parts of the default add\n\n{_default_table(found)}")
-    parts.append(f"## From the paper's protocol to the honest one\n\n{_fall_table(found)}")
-    parts.append(f"## Where our runs miss the paper's figure\n\n{_misses(found, paper)}")
-    parts.append(f"## One cluster for all nodes\n\n{collapse_table(found, paper)}")
-    parts.append(f"## Computation time\n\n{_time_table(found, paper)}")
+    parts.append(f"## From the paper's protocol to the honest one\n\n{fall_section(found, paper)}")
+    parts.append(f"## Where our runs miss the paper's figure\n\n{misses_section(found, paper)}")
+    parts.append(f"## One cluster for all nodes\n\n{collapse_section(found, paper)}")
+    parts.append(f"## Computation time\n\n{_time_table(found, times, paper)}")
     parts.append(f"## Complexity\n\n{_complexity_table(paper)}")
     parts.append(f"## Data\n\n{_data_table(paper)}")
     return "\n\n".join(parts) + "\n"
@@ -118,7 +101,7 @@ def short_tables(cells: Iterable[dict[str, Any]]) -> str:
     simple = ("kmeans", "kmeans-raw", "spectral", "coclustering", "ksc")
     untrained = [m for m in METHODS if m in simple or m.startswith("content")]
     trained = [m.name for m in METHODS.values() if m.trained and not m.name.startswith("paper-")]
-    others = [m for m in trained if not m.startswith("hencler")]
+    others = [m for m in trained if not m.startswith(("hencler", "kmeans"))]
     published = {n: _published(paper, n) for n in names}
     rows = [
         [
@@ -148,7 +131,7 @@ def short_tables(cells: Iterable[dict[str, Any]]) -> str:
             *(f"{max(v[0] for v in published[n].values() if v):.1f}" for n in names),
         ],
     ]
-    first = _markdown(["NMI", "protocol", *names], rows)
+    first = markdown(["NMI", "protocol", *names], rows)
     links = [n for n in LINKS_ONLY if ("hencler", n) in found]
     rows = [
         ["**HeNCler, default**", *(f"**{_mean(found, ['hencler'], n)}**" for n in links)],
@@ -159,7 +142,7 @@ def short_tables(cells: Iterable[dict[str, Any]]) -> str:
         ["spectral co-clustering", *(_mean(found, ["coclustering"], n) for n in links)],
         ["spectral, symmetrised graph", *(_mean(found, ["spectral"], n) for n in links)],
     ]
-    return f"{first}\n\nDirected graphs without attributes:\n\n{_markdown(['NMI', *links], rows)}"
+    return f"{first}\n\nDirected graphs without attributes:\n\n{markdown(['NMI', *links], rows)}"
 
 
 def _published(paper: dict[str, Any], dataset: str) -> dict[str, Any]:
@@ -199,7 +182,7 @@ def _score_table(
             values = [_our_value(found, method.name, n, measure, protocol) for n in datasets]
             if any(value != MISSING for value in values):
                 rows.append([method.title, label, *values])
-    return _markdown(["method", "protocol", *datasets], rows)
+    return markdown(["method", "protocol", *datasets], rows)
 
 
 def _our_value(
@@ -237,13 +220,13 @@ def _ablation_table(found: dict[tuple[str, str], Summary], paper: dict[str, Any]
         for label, value in (
             (
                 "paper, by labels",
-                lambda m, short=short: _plain(paper["ablation"][short]["NMI"][m.paper]),
+                lambda m, short=short: spread(paper["ablation"][short]["NMI"][m.paper]),
             ),
             ("ours, by labels", lambda m, n=name: _our_value(found, m.name, n, "nmi", "best")),
             ("**ours, honest**", lambda m, n=name: _our_value(found, m.name, n, "nmi", "honest")),
         ):
             rows.append([name, label, *(value(method) for method in methods)])
-    return _markdown(["NMI", "protocol", *titles], rows)
+    return markdown(["NMI", "protocol", *titles], rows)
 
 
 def _default_table(found: dict[tuple[str, str], Summary]) -> str:
@@ -255,86 +238,14 @@ def _default_table(found: dict[tuple[str, str], Summary]) -> str:
         if any(value != MISSING for value in values):
             rows.append([name, *values])
     titles = [*(method.title for method in DEFAULT_ABLATIONS), "all of it"]
-    return _markdown(["honest NMI", *titles], rows)
+    return markdown(["honest NMI", *titles], rows)
 
 
-def _plain(value: Any) -> str:
-    return "OOM" if value is None else f"{value[0]:.2f} ± {value[1]:.2f}"
-
-
-def _fall_table(found: dict[tuple[str, str], Summary]) -> str:
-    """NMI points lost when the labels no longer pick the epoch."""
-    datasets = [
-        name
-        for name in (*HETEROPHILOUS, *HOMOPHILOUS)
-        if any(key[1] == name and s.best for key, s in found.items())
-    ]
-    rows = []
-    for method in METHODS.values():
-        values = []
-        for name in datasets:
-            s = found.get((method.name, name))
-            fall = s.best["nmi"][0] - s.honest["nmi"][0] if s is not None and s.best else None
-            values.append(MISSING if fall is None else f"{fall:.1f}")
-        if any(value != MISSING for value in values):
-            rows.append([method.title, *values])
-    return _markdown(["NMI points lost", *datasets], rows)
-
-
-def _misses(found: dict[tuple[str, str], Summary], paper: dict[str, Any]) -> str:
-    """Places where our run by labels is more than two of our or the paper's std away."""
-    rows = []
-    for method in METHODS.values():
-        for name in (*HETEROPHILOUS, *HOMOPHILOUS):
-            s = found.get((method.name, name))
-            if s is None or s.status != "ok" or not method.paper:
-                continue
-            short = DATASETS[name].paper_name
-            table: dict[str, Any] = next(
-                (
-                    paper[t][short]["NMI"]
-                    for t in ("heterophilous", "homophilous", "ablation")
-                    if method.paper in paper[t].get(short, {}).get("NMI", {})
-                ),
-                {},
-            )
-            published = table.get(method.paper)
-            ours = s.best.get("nmi") or s.honest["nmi"]
-            if published and abs(ours[0] - published[0]) > 2 * max(ours[1], published[1]):
-                rows.append(
-                    [
-                        method.title,
-                        name,
-                        _plain(published),
-                        _plain(ours),
-                        f"{ours[0] - published[0]:+.1f}",
-                    ]
-                )
-    return _markdown(["method", "data", "paper", "ours, by labels", "difference"], rows)
-
-
-def collapse_table(found: dict[tuple[str, str], Summary], paper: dict[str, Any]) -> str:
-    """The paper's F1 of a single cluster, beside the best figure in the paper's tables."""
-    from ..datasets import load_dataset
-    from ..metrics import dmon_f1
-
-    rows = []
-    for name in (*HETEROPHILOUS, *HOMOPHILOUS):
-        try:
-            graph = load_dataset(name)
-        except LookupError:
-            continue
-        assert graph.y is not None
-        short = DATASETS[name].paper_name
-        table = paper["heterophilous"].get(short) or paper["homophilous"][short]
-        best = max((v[0], k) for k, v in table["F1"].items() if v is not None)
-        one = 100 * dmon_f1(np.zeros_like(graph.y), graph.y)
-        verdict = "**one cluster**" if one > best[0] else best[1]
-        rows.append([name, f"{one:.2f}", f"{best[0]:.2f} ({best[1]})", verdict])
-    return _markdown(["data", "one cluster", "best in the paper", "winner"], rows)
-
-
-def _time_table(found: dict[tuple[str, str], Summary], paper: dict[str, Any]) -> str:
+def _time_table(
+    found: dict[tuple[str, str], Summary], times: Iterable[dict[str, Any]], paper: dict[str, Any]
+) -> str:
+    """Seconds of one fit, alone where that was measured, else the fastest of the scored runs."""
+    alone = latest(times)
     rows = []
     for method in METHODS.values():
         published, ours = [], []
@@ -342,29 +253,54 @@ def _time_table(found: dict[tuple[str, str], Summary], paper: dict[str, Any]) ->
             row = next(v for k, v in paper["times"].items() if _same_graph(k, name))["seconds"]
             value = row.get(method.paper or "", MISSING)
             published.append("OOM" if value is None else str(value))
-            ours.append(_seconds(found, method.name, name))
+            ours.append(_seconds(found, alone, method.name, name))
         if any(value != MISSING for value in ours):
             if any(value != MISSING for value in published):
                 rows.append([method.title, "paper", *published])
             rows.append([method.title, "ours", *ours])
-    note = (
-        "Median seconds to a finished clustering, on the machine named in each cell. Cells ran "
-        "side by side, up to 16 at a time, which lengthens them: orders of magnitude, not a race. "
-        "* on a generated graph of the same size, since the graph itself could not be had."
+    return f"{markdown(['method', '', *TIMED], rows)}\n\n{_time_notes(alone.values())}"
+
+
+def _time_notes(cells: Iterable[dict[str, Any]]) -> str:
+    machines = {cell["environment"]["machine"]["gpu"] or "no GPU" for cell in cells}
+    where = f" ({', '.join(sorted(machines))})" if machines else ""
+    return (
+        f"Seconds to a finished clustering. Measured by `hencler bench times`{where}: every fit "
+        "on one core of its own, trained methods of the paper on the GPU with at most one other "
+        "fit beside it, all others and the default on the core alone; other cores were at work. "
+        "\\* on a generated graph of the same size, since the graph itself could not be had. "
+        "*> limit (about ...)*: stopped, with an estimate from the epochs done. † not measured in "
+        "this way: the fastest of the runs that were scored, of which up to 16 ran side by side."
     )
-    return _markdown(["method", "", *TIMED], rows) + f"\n\n{note}"
 
 
 def _same_graph(title: str, name: str) -> bool:
     return title.lower().rstrip("s") == name.rstrip("s")
 
 
-def _seconds(found: dict[tuple[str, str], Summary], method: str, dataset: str) -> str:
-    for name, mark in ((dataset, ""), (STAND_IN + dataset, "*")):
-        s = found.get((method, name))
-        if s is not None:
-            return "OOM" if s.status == "oom" else f"{s.seconds:.1f}{mark}"
+def _seconds(
+    found: dict[tuple[str, str], Summary],
+    alone: dict[tuple[str, str], dict[str, Any]],
+    method: str,
+    dataset: str,
+) -> str:
+    names = ((dataset, ""), (STAND_IN + dataset, "\\*"))
+    for name, mark in names:
+        if (cell := alone.get((method, name))) is not None:
+            return _seconds_alone(cell, mark)
+    for name, mark in names:
+        if (s := found.get((method, name))) is not None:
+            return "OOM" if s.status == "oom" else f"{s.seconds:.1f}{mark}†"
     return MISSING
+
+
+def _seconds_alone(cell: dict[str, Any], mark: str) -> str:
+    if cell["status"] == OVER:
+        about = f" (about {cell['estimate']:.0f})" if cell["estimate"] else ""
+        return f"> {cell['limit']:.0f}{about}{mark}"
+    if cell["status"] != "ok":
+        return "OOM" if cell["status"] == "oom" else "n/a"
+    return f"{cell['seconds']:.1f}{mark}" if cell["seconds"] >= 0.05 else f"< 0.1{mark}"
 
 
 def _complexity_table(paper: dict[str, Any]) -> str:
@@ -393,7 +329,7 @@ def _complexity_table(paper: dict[str, Any]) -> str:
             r"$O(|V|+|E|)$ once, then $O(|V|)$",
         ]
     )
-    return _markdown(["", *methods], rows)
+    return markdown(["", *methods], rows)
 
 
 def _latex(text: str) -> str:
@@ -426,9 +362,4 @@ def _data_table(paper: dict[str, Any]) -> str:
             ]
         )
     head = ["data", "nodes", "edges", "classes", "attributes", "directed", "H"]
-    return _markdown([*head, "edges, paper", "H, paper"], rows)
-
-
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown([*head, "edges, paper", "H, paper"], rows)
