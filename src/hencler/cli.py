@@ -619,7 +619,8 @@ def bench_figures(
     from .bench.paper import open_store
 
     folder.mkdir(parents=True, exist_ok=True)
-    time_figure(open_store(store), folder / "time.png")
+    times = open_store(store.with_name("times.jsonl"))
+    time_figure(open_store(store), folder / "time.png", times)
     numbers = similarity_figure(_names(datasets) or [], folder / "similarity.png")
     write_json(RESULTS / "asymmetry.json", {"asymmetry": numbers, "environment": environment()})
     out.print(f"{folder / 'time.png'}, {folder / 'similarity.png'}")
