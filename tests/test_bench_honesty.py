@@ -67,6 +67,15 @@ def test_a_miss_without_a_reason_shows():
     assert "more than two standard deviations (the larger of the two) away in 2, 2 of" in text
 
 
+def test_reasons_are_listed_once_below_the_table():
+    found = {("hole", name): summary(0.0, 99.0, 0.1) for name in ("texas", "cornell", "tolokers")}
+    text = honesty.misses_section(found, tables.paper_tables())
+    assert text.count(REASONS["hole", "texas"]) == 1
+    assert f"\n1. {REASONS['hole', 'texas']}\n2. {REASONS['hole', 'tolokers']}" in text
+    assert text.count("| 1 |") == 4
+    assert text.count("| 2 |") == 2
+
+
 def test_the_fall_is_told_in_words():
     found = {
         ("muse", "texas"): summary(10.0, 40.0),

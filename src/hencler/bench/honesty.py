@@ -168,25 +168,21 @@ def misses_section(found: Found, paper: dict[str, Any]) -> str:
         if (s := found.get((method.name, name))) is not None and s.status == "ok"
         for measure in ("NMI", "F1")
     )
-    rows = [
-        [
-            miss.method.title,
-            miss.dataset,
-            miss.measure,
-            spread(miss.paper),
-            spread(miss.ours),
-            f"{miss.difference:+.1f}",
-            REASONS.get((miss.method.name, miss.dataset), "**not known**"),
-        ]
-        for miss in misses
-    ]
+    notes: dict[str, int] = {}
+    rows = []
+    for miss in misses:
+        reason = REASONS.get((miss.method.name, miss.dataset))
+        note = "**not known**" if reason is None else str(notes.setdefault(reason, len(notes) + 1))
+        figures = [spread(miss.paper), spread(miss.ours), f"{miss.difference:+.1f}"]
+        rows.append([miss.method.title, miss.dataset, miss.measure, *figures, note])
     text = (
         f"Of {compared} figures that can be compared, our mean under the paper's protocol is more "
         f"than two standard deviations (the larger of the two) away in {len(misses)}, {better} of "
-        "them upwards. F1 is the paper's."
+        "them upwards. F1 is the paper's. The last column points to the likely reason below."
     )
-    head = ["method", "data", "measure", "paper", "ours, by labels", "difference", "likely reason"]
-    return f"{text}\n\n{markdown(head, rows)}"
+    head = ["method", "data", "measure", "paper", "ours, by labels", "difference", "reason"]
+    listed = "\n".join(f"{number}. {reason}" for reason, number in notes.items())
+    return f"{text}\n\n{markdown(head, rows)}\n\n{listed}"
 
 
 def _table(paper: dict[str, Any], dataset: str, measure: str) -> dict[str, Any]:

@@ -16,14 +16,14 @@ _NO_SETTINGS = (
 )
 _HOLE = (
     "The paper's column for HoLe was not picked by labels, and what it calls F1 is the accuracy "
-    "after matching: our *honest* NMI and our ACC agree with it. Our figure here is the best "
+    "after matching: our *honest* NMI and our ACC are close to it. Our figure here is the best "
     "epoch, in the paper's own F1."
 )
 _ZERO = "Both are zero for all purposes; the spread is that of rounding."
 _F1_OF_COLLAPSE = (
-    "Close to the F1 of a single cluster in the paper, which one lucky epoch in 300 gives; our "
-    "runs are looked at in every fifth epoch here, and start KMeans ten times, which "
-    "finds the lopsided split less often than one start."
+    "The paper's figure is near that of a single cluster, which one lopsided epoch among 300 is "
+    "enough for. Here every fifth epoch is scored, and KMeans starts ten times, which ends in a "
+    "lopsided split less often than one start does."
 )
 _OTHER_MODEL = (
     "The paper's text is not well defined (unbounded loss, degrees of zero), and this preset is "
@@ -68,8 +68,8 @@ REASONS: dict[tuple[str, str], str] = {
     **_for(
         "kmeans",
         "minesweeper tolokers",
-        "The paper's spread of ten points shows that single starts end in two different answers; "
-        "the best of ten starts, taken here, is always the same one.",
+        "The paper's wide spread shows that single starts end in very different answers; the best "
+        "of ten starts, taken here, mostly ends in the same one.",
     ),
     # MinCutPool
     **_for(
@@ -156,8 +156,8 @@ REASONS: dict[tuple[str, str], str] = {
         "hencler-released",
         "tolokers",
         "One start of KMeans per epoch, as newer versions of scikit-learn make by default, gives "
-        "the labels more different splits to pick from; a dense version of the model with "
-        "one start comes near the paper's figure.",
+        "the labels more different splits to pick from; two runs of a dense version of the model "
+        "with one start came nearer to the paper's figure.",
     ),
     **_for("hencler-released", "cora citeseer", _NOT_RELEASED),
     # HeNCler, paper
