@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hencler import HeNCler, make_heterophilous_graph
+from hencler import Graph, HeNCler, make_heterophilous_graph
 from hencler import _network as network
 
 
@@ -52,3 +52,13 @@ def test_huge_attributes_are_divided_row_by_row(graph):
     with pytest.warns(UserWarning, match="single precision"):
         huge = labels(graph.x * 1e12)
     assert np.array_equal(huge, labels(graph.x / largest))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_ids_that_are_positions_are_not_listed_in_the_file(named, graph, tmp_path):
+    ids = [f"node {i}" for i in range(400)] if named else None
+    links = Graph(graph.adjacency, ids=ids)
+    model = HeNCler(4, preset="paper", epochs=1, random_state=0).fit(links)
+    model.save(tmp_path)
+    assert ("node 399" in (tmp_path / "model.json").read_text()) == named
+    assert np.array_equal(HeNCler.load(tmp_path).predict(links), model.labels_)

@@ -207,7 +207,8 @@ class NetworkModel:
         }
         if self.links is not None and self.known_ids is not None:
             arrays |= {f"links.{k}": v for k, v in self.links.state().items()}
-            header["known_ids"] = self.known_ids.tolist()
+            numbered = np.array_equal(self.known_ids, np.arange(len(self.known_ids)))
+            header["known_ids"] = None if numbered else self.known_ids.tolist()
         return header, arrays
 
     @classmethod
@@ -247,7 +248,10 @@ class NetworkModel:
         )
         self.links = self.known_ids = None
         if header["links"]:
-            self.known_ids = check_ids(header["known_ids"], len(header["known_ids"]))
+            known = header["known_ids"]
+            if known is None:  # 0 ... n-1
+                known = np.arange(len(parts["links"]["left"]))
+            self.known_ids = check_ids(known, len(known))
             self.links = LinkColumns.from_state(parts["links"], len(self.known_ids))
             if config.n_inputs != 2 * self.links.n_columns + self.encoding_length:
                 raise ModelFileError("the links have another number of columns than the network")
