@@ -108,7 +108,7 @@ def network_plan(
     hidden, features = 256, 128
     width = (2 * LINK_COLUMNS if graph.x is None else graph.n_attributes) + ENCODING_LENGTH
     batch = n if batch_size is None else min(batch_size, n)
-    block = min(n, (1 << 24) // (width + hidden))
+    block = min(n, (1 << 21) // (width + hidden))
     exact = links <= EXACT_ENTRIES
     weights = 2 * (width * hidden + hidden * features) + (2 * features + width) * (features + width)
     decoder = features + width
