@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from hencler import read_graph
 from hencler.bench import scale
 from hencler.bench._generate import generate_store
 from hencler.bench.scale import Point
@@ -82,3 +84,28 @@ def test_the_peak_is_within_the_plan(point, tmp_path):
     cell = scale._measure(point, tmp_path)
     grown = cell["peak_anonymous_bytes"] - cell["anonymous_bytes_before"]
     assert cell["planned_bytes"] / 2.5 <= grown <= cell["planned_bytes"]
+
+
+CONVERT = """
+import sys
+from hencler._convert import convert
+from hencler.bench.scale import anonymous_memory
+print(anonymous_memory(), flush=True)
+convert(sys.argv[1], sys.argv[2], memory=64 << 20)
+"""
+
+
+def test_edges_are_sorted_in_bounded_memory(tmp_path):
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(100_000, size=(12_000_000, 2), dtype=np.int32)
+    np.save(tmp_path / "edges.npy", pairs)
+    command = [sys.executable, "-c", CONVERT, str(tmp_path / "edges.npy"), str(tmp_path / "store")]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    peak = scale._peak_anonymous(child)
+    before = int(child.communicate()[0])
+    assert child.returncode == 0
+    # All keys at once would take 16 bytes an edge, 192 MB, before anything is sorted.
+    assert peak - before < 180 << 20
+    links = read_graph(tmp_path / "store").adjacency
+    assert links.nnz > 11_900_000
+    assert np.array_equal(links[[7]].indices, np.unique(pairs[pairs[:, 0] == 7, 1]))
