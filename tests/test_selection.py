@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from hencler._prepare import prepare
-from hencler._selection import choose_views, link_excess, reliability
+from hencler._selection import Evidence, choose_views, link_excess, reliability
 from hencler._views import damped
 
 
@@ -29,9 +29,9 @@ def y():
 
 def choose(x, links, k=3, directed=False):
     prepared = prepare(x)
-    return choose_views(
-        prepared.features(x), prepared.groups, damped(links, loops=False), k, directed
-    )
+    links = damped(links, loops=False)
+    attributes = Evidence.whole(prepared.features(x), links)
+    return choose_views(attributes, prepared.groups, links, k, directed)
 
 
 def test_without_attributes_there_are_only_links(y):
@@ -73,5 +73,6 @@ def test_reliability_is_high_only_where_halves_agree(y):
     links = sbm(y, 0.05, 0.05)
     for x, low, high in ((good, 0.6, 1.0), (noise, -0.2, 0.2)):
         prepared = prepare(x)
-        score = reliability("own", prepared.features(x), prepared.groups, links, 3, False)
+        attributes = Evidence.whole(prepared.features(x), links)
+        score = reliability("own", attributes, prepared.groups, links, 3, False)
         assert low <= score <= high

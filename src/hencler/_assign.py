@@ -85,7 +85,7 @@ class Consensus:
             for i, draw in steps("KMeans runs", jobs)
         ]
         self.centres = [np.stack(found[i : i + n_runs]) for i in range(0, len(found), n_runs)]
-        some = np.linspace(0, n, min(n, MANY_NODES), endpoint=False, dtype=int)
+        some = np.linspace(0, n, min(n, MANY_NODES), endpoint=False).astype(np.int64)
         agreements = mutual_agreement(self.runs([z[some] for z in rows]), n_clusters)
         best = int(agreements.mean(axis=1).argmax())
         others = max(len(agreements) - 1, 1)

@@ -17,13 +17,18 @@ from numpy.typing import NDArray
 
 from ._assign import Consensus
 from ._errors import ModelFileError
-from ._graph import MANY_NODES, Graph, check_ids
+from ._graph import MANY_NODES, SAMPLED_NODES, Graph, check_ids, row_blocks, sampled_nodes
 from ._learned import LearnedMaps
 from ._links import known_links
 from ._machine import Embedding, Machine
-from ._prepare import Measurements, Preparation, Words, prepare
+from ._prepare import Measurements, Preparation, Words, feature_rows, prepare
 from ._progress import announce, steps
-from ._selection import ATTRIBUTE_REGULARIZATION, LINK_REGULARIZATION, choose_views
+from ._selection import (
+    ATTRIBUTE_REGULARIZATION,
+    LINK_REGULARIZATION,
+    choose_views,
+    sampled_evidence,
+)
 from ._stability import Reassign
 from ._state import checked
 from ._views import FeatureMaps, View, damped, explicit_maps
@@ -70,7 +75,8 @@ class ClosedFormModel:
         links = self._links(graph)
         self._choose(graph, links)
         self.learned = None
-        if self.learn and self.preparation is not None and "links" not in self.views:
+        small = graph.n_nodes <= SAMPLED_NODES
+        if self.learn and small and self.preparation is not None and "links" not in self.views:
             self.learned = LearnedMaps().fit(
                 self.preparation, graph.x, links, graph.directed, k, seed
             )
@@ -85,10 +91,19 @@ class ClosedFormModel:
                 machine = Machine().fit(*maps, self.s, shift)
             self.machines.append(machine)
         self.scales = None
-        rows = self._rows(self._embeddings(graph))
+        embeddings = self._embeddings(graph)
+        some = sampled_nodes(graph.n_nodes)
+        rows = self._rows([z.take(some) for z in embeddings])
         runs = n_init if graph.n_nodes <= MANY_NODES else min(n_init, MAX_RUNS_LARGE)
         self.consensus = Consensus().fit(rows, runs, k, seed)
+        self.fitted = (*_side_by_side(embeddings), self._assigned(embeddings))
         return self
+
+    def take_fitted(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+        """e, r and clusters of the nodes fitted on; this model keeps no second hold of them."""
+        fitted = self.fitted
+        del self.fitted
+        return fitted
 
     def _choose(self, graph: Graph, links: Any) -> None:
         self.evidence = {}
@@ -97,11 +112,12 @@ class ClosedFormModel:
         elif self.preparation is None and links.nnz == 0:
             self.views = ("own",)  # constant attributes and no links: all nodes are the same
         else:
-            features = groups = None
+            attributes = groups = None
             if self.preparation is not None:
-                features, groups = self.preparation.features(graph.x), self.preparation.groups
+                attributes = sampled_evidence(self.preparation, graph.x, links)
+                groups = self.preparation.groups
             self.views, self.evidence = choose_views(
-                features, groups, links, self.k, graph.directed
+                attributes, groups, links, self.k, graph.directed
             )
 
     def _links(self, graph: Graph) -> Any:
@@ -119,7 +135,7 @@ class ClosedFormModel:
             known = known_links(graph.with_links(links), self.known_ids, required=required)
         features: Any = np.ones((graph.n_nodes, 1))
         if self.preparation is not None:
-            features = self.preparation.features(graph.x)
+            features = feature_rows(self.preparation, graph.x)
         maps = [
             FeatureMaps(*known)
             if view == "links" and known is not None
@@ -140,7 +156,9 @@ class ClosedFormModel:
         for view, embedding in zip(self.views, embeddings):
             if view == "links":
                 walk = embedding.walk_rows(min(self.k, self.s))
-                link_rows = [_shortened(walk, power) for power in LINK_POWERS]
+                # Root of the mean square length of these rows over the nodes fitted on.
+                length = np.sqrt(2 * (embedding.sigma[: self.k] ** 2).sum() / len(self.known_ids))
+                link_rows = [_shortened(walk, power, length) for power in LINK_POWERS]
             else:
                 attribute_rows = [embedding.walk_rows(s) for s in sizes]
         if attribute_rows is not None and link_rows is not None:
@@ -167,18 +185,23 @@ class ClosedFormModel:
 
     def embed(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
         """e and r of all machines side by side, shape (n, s * machines) each."""
-        embeddings = self._embeddings(graph)
-        return np.hstack([z.e for z in embeddings]), np.hstack([z.r for z in embeddings])
+        return _side_by_side(self._embeddings(graph))
 
     def clusters(self, graph: Graph) -> NDArray[np.int64]:
-        return self.consensus.predict(self._rows(self._embeddings(graph)))
+        return self._assigned(self._embeddings(graph))
+
+    def _assigned(self, embeddings: list[Embedding]) -> NDArray[np.int64]:
+        """Clusters of nodes, some at a time."""
+        n, width = len(embeddings[0].e), sum(self._widths())
+        blocks = (self._rows([z.take(b) for z in embeddings]) for b in row_blocks(n, width))
+        return np.concatenate([self.consensus.predict(rows) for rows in blocks])
 
     def reassigner(self, graph: Graph, n_init: int) -> Reassign:
         """Clusters of some of the graph's nodes by another seed, the embedding as it is."""
-        rows = self._rows(self._embeddings(graph))
+        embeddings = self._embeddings(graph)
 
         def again(nodes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-            part = [z[nodes] for z in rows]
+            part = self._rows([z.take(nodes) for z in embeddings])
             return Consensus().fit(part, n_init, self.k, seed).predict(part)
 
         return again
@@ -293,11 +316,16 @@ class ClosedFormModel:
         return [*attributes, *attributes, *(2 * a for a in attributes)]
 
 
-def _shortened(rows: NDArray[Any], power: float) -> NDArray[Any]:
-    """Rows divided by a power of their length."""
+def _side_by_side(embeddings: list[Embedding]) -> tuple[NDArray[Any], NDArray[Any]]:
+    if len(embeddings) == 1:
+        return embeddings[0].e, embeddings[0].r
+    return np.hstack([z.e for z in embeddings]), np.hstack([z.r for z in embeddings])
+
+
+def _shortened(rows: NDArray[Any], power: float, typical: float) -> NDArray[Any]:
+    """Rows divided by a power of their length; those much shorter than typical stay short."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    floor = 1e-3 * lengths.mean() + np.finfo(float).tiny
-    return rows / (lengths + floor) ** power
+    return rows / (lengths + 1e-3 * typical + np.finfo(float).tiny) ** power
 
 
 def _rows_of(features: Any, index: Any) -> Any:

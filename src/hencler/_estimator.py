@@ -251,8 +251,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
                 self._model = model = self._fit_closed_form(graph, seed)
             self.views_, self.evidence_ = model.views, model.evidence
             self.history_: list[dict[str, float]] = []
-            self.e_, self.r_ = model.embed(graph)
-            self.labels_ = model.clusters(graph)
+            self.e_, self.r_, self.labels_ = model.take_fitted()
         else:
             self._model = network = self._fit_network(graph, seed, device)
             self.history_ = network.history

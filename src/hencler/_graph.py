@@ -17,6 +17,7 @@ from ._optional import optional_import
 
 __all__ = [
     "MANY_NODES",
+    "SAMPLED_NODES",
     "Attributes",
     "Graph",
     "as_graph",
@@ -24,6 +25,7 @@ __all__ = [
     "check_ids",
     "edge_blocks",
     "row_blocks",
+    "sampled_nodes",
 ]
 
 Attributes: TypeAlias = Any
@@ -32,6 +34,9 @@ Attributes: TypeAlias = Any
 MANY_NODES = 10_000
 """A graph is large above this: what only steadies an answer is done less often, singular vectors
 are as exact as it matters, and threads pay."""
+
+SAMPLED_NODES = 50_000
+"""With more nodes, what needs no exact answer (KMeans, evidence) sees a sample of so many."""
 
 _BLOCK_ENTRIES = 1 << 24
 """Entries looked at in one go, so that memory-mapped attributes never load as a whole."""
@@ -439,6 +444,11 @@ def row_blocks(n: int, width: int) -> Iterator[slice]:
     step = max(1, _BLOCK_ENTRIES // max(1, width))
     for start in range(0, n, step):
         yield slice(start, min(n, start + step))
+
+
+def sampled_nodes(n: int) -> NDArray[np.int64]:
+    """All n nodes, or :data:`SAMPLED_NODES` of them spread evenly; the same on every call."""
+    return np.linspace(0, n, min(n, SAMPLED_NODES), endpoint=False).astype(np.int64)
 
 
 def edge_blocks(

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, svds
 
 from ._errors import GraphError
-from ._graph import MANY_NODES, Graph
+from ._graph import MANY_NODES, SAMPLED_NODES, Graph
 from ._state import checked
-from ._wksvd import linear_operator
+from ._wksvd import linear_operator, subspace_svd
 
 __all__ = ["LinkColumns", "known_links", "leading_svd"]
 
@@ -150,11 +150,15 @@ def leading_svd(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Leading k singular triples (P, values, Q), largest first, the same on every call.
 
+    Of matrices with more than :data:`SAMPLED_NODES` rows and columns they are approximate.
+
     `matrix` is dense, sparse or a LinearOperator of shape (n, m). Signs are fixed by making the
     largest entry of every left vector positive. Missing ones (k > rank) are zero columns.
     """
     n, m = matrix.shape
     small = min(n, m)
+    if small > SAMPLED_NODES:
+        return subspace_svd(matrix, k)
     if not np.any(matrix @ np.random.default_rng(1).standard_normal(m)):
         # Lanczos cannot start from a zero vector; that a product is zero by chance has chance 0.
         return np.zeros((n, k)), np.zeros(k), np.zeros((m, k))

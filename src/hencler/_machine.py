@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._graph import MANY_NODES
+from ._graph import MANY_NODES, SAMPLED_NODES
 from ._links import leading_svd
 from ._state import checked
-from ._wksvd import degrees, similarity_degrees, solve_dual, solve_primal
+from ._wksvd import degrees, similarity_degrees, solve_dual, solve_primal, solve_projections
 
 __all__ = ["Embedding", "Machine"]
 
@@ -24,6 +24,10 @@ class Embedding(NamedTuple):
     w1: NDArray[Any]
     w2: NDArray[Any]
     sigma: NDArray[Any]
+
+    def take(self, rows: Any) -> Embedding:
+        """The same of some nodes."""
+        return Embedding(self.e[rows], self.r[rows], self.w1[rows], self.w2[rows], self.sigma)
 
     def walk_rows(self, s: int) -> NDArray[Any]:
         """Rows of D^-1/2 e and D^-1/2 r, i.e. of H Sigma, in the leading s dimensions."""
@@ -49,7 +53,8 @@ class Machine:
         w1, w2 = self._weigh(*degrees(phi, psi), regularization)
         ones = np.ones(phi.shape[0])
         self.phi_sum, self.psi_sum = np.asarray(phi.T @ ones), np.asarray(psi.T @ ones)
-        self._keep(solve_primal(phi, psi, w1, w2, s))
+        solve = solve_primal if phi.shape[0] <= SAMPLED_NODES else solve_projections
+        self._keep(solve(phi, psi, w1, w2, s))
         return self
 
     def fit_links(self, links: Any, s: int, regularization: float) -> Self:
@@ -60,7 +65,10 @@ class Machine:
         if n <= MANY_NODES:
             self._keep(solve_dual(links, w1, w2, s, center=False))
             return self
-        root1, root2 = np.sqrt(w1), np.sqrt(w2)
+        # Large graphs in single precision: half the memory, and precise enough for clusters.
+        dtype = np.float64 if n <= SAMPLED_NODES else np.float32
+        root1, root2 = np.sqrt(w1).astype(dtype), np.sqrt(w2).astype(dtype)
+        links = links.astype(dtype, copy=False)
         weighted = sp.csr_array(sp.diags_array(root1) @ links @ sp.diags_array(root2))
         h_e, self.sigma, h_r = leading_svd(weighted, s)
         self.U, self.V = root2[:, None] * h_r, root1[:, None] * h_e
@@ -82,8 +90,15 @@ class Machine:
 
     def embed(self, phi: Any, psi: Any) -> Embedding:
         """e = U'(phi - mean), r = V'(psi - mean) and the weights of some nodes."""
-        e = np.asarray(phi @ self.U) - self.mean_phi @ self.U
-        r = np.asarray(psi @ self.V) - self.mean_psi @ self.V
+        dtype = np.float64 if phi.shape[0] <= SAMPLED_NODES else np.float32
+        e, r = (
+            np.asarray(features @ matrix.astype(dtype, copy=False), dtype=dtype)
+            - (mean @ matrix).astype(dtype)
+            for features, matrix, mean in (
+                (phi, self.U, self.mean_phi),
+                (psi, self.V, self.mean_psi),
+            )
+        )
         w1 = 1 / np.maximum(phi @ self.psi_sum + self.shift1, np.finfo(float).tiny)
         w2 = 1 / np.maximum(psi @ self.phi_sum + self.shift2, np.finfo(float).tiny)
         return Embedding(e, r, w1, w2, self.sigma)

@@ -14,10 +14,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._errors import ModelFileError
+from ._graph import SAMPLED_NODES, row_blocks, sampled_nodes
 from ._links import leading_svd
 from ._state import checked
+from ._wksvd import linear_operator
 
-__all__ = ["Measurements", "Preparation", "Words", "prepare"]
+__all__ = ["Measurements", "Preparation", "Words", "feature_rows", "prepare"]
 
 WORDS_MIN_COLUMNS = 64
 """Fewer columns than this are never treated as words."""
@@ -163,8 +165,39 @@ class Measurements:
 Preparation = Words | Measurements
 
 
+def feature_rows(preparation: Preparation, x: Any) -> Any:
+    """Features of all nodes, shape (n, c): CSR, an array, or for many nodes an operator.
+
+    The operator prepares the attributes block by block whenever it is applied, so that nothing of
+    their size is held beside them.
+    """
+    n = x.shape[0]
+    if isinstance(preparation, Words) or n <= SAMPLED_NODES:
+        return preparation.features(x)
+    width = len(preparation.groups)
+
+    def matmat(z: NDArray[Any]) -> NDArray[Any]:
+        out = np.empty((n, *z.shape[1:]), dtype=z.dtype)
+        for rows in row_blocks(n, 2 * width):
+            out[rows] = preparation.features(x[rows]) @ z
+        return out
+
+    def rmatmat(z: NDArray[Any]) -> NDArray[Any]:
+        total = np.zeros((width, *z.shape[1:]))
+        for rows in row_blocks(n, 2 * width):
+            total += preparation.features(x[rows]).T @ z[rows]
+        return total
+
+    return linear_operator((n, width), matmat, rmatmat)
+
+
 def prepare(x: Any) -> Preparation | None:
-    """The preparation that suits the attributes; None where they tell no two nodes apart."""
+    """The preparation that suits the attributes; None where they tell no two nodes apart.
+
+    Of many nodes with a dense table, a sample decides and gives the means and scales.
+    """
+    if not sp.issparse(x):
+        x = x[sampled_nodes(x.shape[0])]
     n, d = x.shape
     values = x.data if sp.issparse(x) else np.asarray(x)
     filled = np.count_nonzero(values) / (n * d)

@@ -58,6 +58,7 @@ from ._selection import (
     ATTRIBUTE_REGULARIZATION,
     LINK_REGULARIZATION,
     RELIABILITY,
+    Evidence,
     _halves,
     _rewired,
     _shuffled_columns,
@@ -153,7 +154,8 @@ class Scorer:
             return ("links",)
         if k not in self._chosen:
             groups = self.preparation.groups
-            choice = choose_views(self.features, groups, self.links, k, self.directed)
+            attributes = Evidence.whole(self.features, self.links)
+            choice = choose_views(attributes, groups, self.links, k, self.directed)
             self._chosen[k] = choice.views
         return self._chosen[k]
 
@@ -382,10 +384,8 @@ class _Search:
         directed = self.scorer.directed
         seed = int(self.rng.integers(2**31))
         halves = [
-            [_embedding(view, features, links, self.k_max) for view in views]
-            for features, links in _halves(
-                self.features, self.groups, self.scorer.links, directed, self.rng
-            )
+            [_embedding(view, self.features[:, columns], links, self.k_max) for view in views]
+            for links, columns in _halves(self.groups, self.scorer.links, directed, self.rng)
         ]
         scores = []
         for k in range(2, self.k_max + 1):

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score
 
+from ._graph import SAMPLED_NODES, sampled_nodes
 from ._machine import Machine
+from ._prepare import Preparation
 from ._progress import announce
-from ._views import View, explicit_maps, walk_matrix
+from ._views import FeatureMaps, View, explicit_maps, neighbour_means, walk_matrix
 
-__all__ = ["Choice", "choose_views"]
+__all__ = ["Choice", "Evidence", "choose_views", "sampled_evidence"]
 
 HOMOPHILY = 0.45
 """From this correlation of own and neighbours' scores on, neighbours are averaged in."""
@@ -37,6 +39,9 @@ ATTRIBUTE_REGULARIZATION = 2.0
 LINK_REGULARIZATION = 0.3
 """Degrees are D + regularization * mean(D)."""
 
+EVIDENCE_NODES = 10_000
+"""Nodes of a very large graph whose attributes, and those of their neighbours, are evidence."""
+
 _SPLITS = 2
 
 _STEP = "weighing the evidence"
@@ -49,24 +54,71 @@ class Choice(NamedTuple):
     evidence: dict[str, float]
 
 
+class Evidence(NamedTuple):
+    """What the evidence about the attributes is taken from: some nodes, and those they touch.
+
+    Attributes
+    ----------
+    own : non-negative features of the nodes (m, d)
+    around : features of all nodes that they link with (n', d)
+    out, into : links to and from those nodes, CSR (m, n')
+    """
+
+    own: Any
+    around: Any
+    out: Any
+    into: Any
+
+    @classmethod
+    def whole(cls, features: Any, links: Any) -> Evidence:
+        """From the features (n, d) and damped links (n, n) of all nodes."""
+        return cls(features, features, links, links.T.tocsr())
+
+    def columns(self, chosen: NDArray[Any]) -> Evidence:
+        """With some of the features only."""
+        own = self.own[:, chosen]
+        around = own if self.around is self.own else self.around[:, chosen]
+        return self._replace(own=own, around=around)
+
+    def maps(self, view: View) -> FeatureMaps:
+        if view == "neighbours":
+            return neighbour_means(self.out, self.into, self.around)
+        if view == "smooth" and self.around is self.own:
+            return explicit_maps(view, self.own, self.out)
+        return FeatureMaps(self.own, self.own)
+
+
+def sampled_evidence(preparation: Preparation, x: Any, links: Any) -> Evidence:
+    """Evidence from all nodes of a graph, or a sample of very many, with all their neighbours."""
+    n = x.shape[0]
+    if n <= SAMPLED_NODES:
+        return Evidence.whole(preparation.features(x), links)
+    some = np.linspace(0, n, EVIDENCE_NODES, endpoint=False).astype(np.int64)
+    out, into = links[some], links.T.tocsr()[some]
+    touched = np.unique(np.r_[some, out.indices, into.indices])
+    place = np.searchsorted(touched, some)
+    around = preparation.features(x[touched])
+    return Evidence(around[place], around, out[:, touched], into[:, touched])
+
+
 def choose_views(
-    features: Any | None, groups: NDArray[Any] | None, links: Any, k: int, directed: bool
+    attributes: Evidence | None, groups: NDArray[Any] | None, links: Any, k: int, directed: bool
 ) -> Choice:
     """The views for k clusters.
 
     Parameters
     ----------
-    features : prepared non-negative features (n, d), or None without attributes
+    attributes : evidence about the attributes, or None without any
     groups : attribute of each feature, -1 for features that belong to none, shape (d,)
     links : damped links without loops, CSR (n, n)
     """
-    if features is None or groups is None:
+    if attributes is None or groups is None:
         return Choice(("links",), {})
     if links.nnz == 0 or k == 1:
         return Choice(("own",), {})
     rng = np.random.default_rng(0)
     announce(_STEP, 0, 4)
-    view, evidence = _attribute_view(features[:, np.flatnonzero(groups >= 0)], links, k, rng)
+    view, evidence = _attribute_view(attributes.columns(np.flatnonzero(groups >= 0)), k, rng)
     announce(_STEP, 1, 4)
     head, tail = link_excess(links, k, directed, rng)
     evidence |= {"link_head": head, "link_tail": tail}
@@ -76,7 +128,7 @@ def choose_views(
     both: tuple[View, ...] = (view, "links")
     for i, each in enumerate(both):
         announce(_STEP, 2 + i, 4)
-        score = reliability(each, features, groups, links, k, directed)
+        score = reliability(each, attributes, groups, links, k, directed)
         evidence[f"reliability_{each}"] = score
         if score >= RELIABILITY:
             reliable.append(each)
@@ -84,19 +136,18 @@ def choose_views(
 
 
 def _attribute_view(
-    content: Any, links: Any, k: int, rng: np.random.Generator
+    content: Evidence, k: int, rng: np.random.Generator
 ) -> tuple[View, dict[str, float]]:
     """The node's own attributes, its neighbours', or both averaged."""
-    own = Machine().fit(content, content, k, ATTRIBUTE_REGULARIZATION)
+    own = Machine().fit(content.own, content.own, k, ATTRIBUTE_REGULARIZATION)
+    null = content._replace(own=_shuffled_columns(content.own, rng))
     evidence = {
-        "own": _ratio(own.sigma, _shuffled_columns(content, rng), "own", links, k),
-        "homophily": homophily(content, links, own),
+        "own": _ratio(own.sigma, null.maps("own"), k),
+        "homophily": homophily(content, own),
     }
-    neighbours = Machine().fit(
-        *explicit_maps("neighbours", content, links), k, ATTRIBUTE_REGULARIZATION
-    )
-    shuffled = content[rng.permutation(content.shape[0])]
-    evidence["neighbours"] = _ratio(neighbours.sigma, shuffled, "neighbours", links, k)
+    neighbours = Machine().fit(*content.maps("neighbours"), k, ATTRIBUTE_REGULARIZATION)
+    null = content._replace(around=content.around[rng.permutation(content.around.shape[0])])
+    evidence["neighbours"] = _ratio(neighbours.sigma, null.maps("neighbours"), k)
     ahead = evidence["neighbours"] > max(NEIGHBOURS_AHEAD, evidence["own"])
     # Where the neighbours show more structure than the node, half the correlation will do.
     if evidence["homophily"] >= (HOMOPHILY / 2 if ahead else HOMOPHILY):
@@ -104,9 +155,9 @@ def _attribute_view(
     return ("neighbours" if ahead else "own"), evidence
 
 
-def _ratio(sigma: NDArray[Any], null: Any, view: View, links: Any, k: int) -> float:
-    """Sum of the k leading singular values over the same for a null model's features."""
-    machine = Machine().fit(*explicit_maps(view, null, links), k, ATTRIBUTE_REGULARIZATION)
+def _ratio(sigma: NDArray[Any], null: FeatureMaps, k: int) -> float:
+    """Sum of the k leading singular values over the same for a null model's maps."""
+    machine = Machine().fit(*null, k, ATTRIBUTE_REGULARIZATION)
     return float(sigma.sum() / max(machine.sigma.sum(), np.finfo(float).tiny))
 
 
@@ -122,15 +173,14 @@ def _shuffled_columns(features: Any, rng: np.random.Generator) -> Any:
     return sp.csr_array((columns.data, at), shape=columns.shape)
 
 
-def homophily(features: Any, links: Any, own: Machine) -> float:
+def homophily(content: Evidence, own: Machine) -> float:
     """Correlation over nodes of a node's score and its neighbours' mean score, averaged over the
     leading directions of the node's own features, weighted by their singular values."""
     directions = own.V / np.maximum(np.linalg.norm(own.V, axis=0), np.finfo(float).tiny)
-    both = (links + links.T).tocsr()
+    both = (content.out + content.into).tocsr()
     linked = np.diff(both.indptr) > 0
-    scores = features @ directions
-    means = (walk_matrix(both) @ scores)[linked]
-    scores = scores[linked]
+    means = (walk_matrix(both) @ (content.around @ directions))[linked]
+    scores = (content.own @ directions)[linked]
     scores, means = scores - scores.mean(axis=0), means - means.mean(axis=0)
     spread = np.sqrt((scores**2).sum(axis=0) * (means**2).sum(axis=0))
     correlations = (scores * means).sum(axis=0) / np.maximum(spread, np.finfo(float).tiny)
@@ -161,31 +211,34 @@ def _rewired(links: Any, directed: bool, rng: np.random.Generator) -> Any:
 
 
 def reliability(
-    view: View, features: Any, groups: NDArray[Any], links: Any, k: int, directed: bool
+    view: View, attributes: Evidence, groups: NDArray[Any], links: Any, k: int, directed: bool
 ) -> float:
     """Agreement (adjusted mutual information) of the clusterings by two halves of the data."""
     rng = np.random.default_rng(0)
     scores = []
-    for _ in range(_SPLITS):
+    for _ in range(_SPLITS if links.shape[0] <= SAMPLED_NODES else 1):
         labels = []
-        for half_features, half_links in _halves(features, groups, links, directed, rng):
+        for half_links, columns in _halves(groups, links, directed, rng):
             if view == "links":
                 machine = Machine().fit_links(half_links, k, LINK_REGULARIZATION)
+                embedding = machine.embed(half_links, half_links.T.tocsr())
+                rows = embedding.take(sampled_nodes(links.shape[0])).walk_rows(k)
             else:
-                machine = Machine().fit(
-                    *explicit_maps(view, half_features, half_links), k, ATTRIBUTE_REGULARIZATION
-                )
-            maps = explicit_maps(view, half_features, half_links)
-            rows = machine.embed(*maps).walk_rows(k)
+                half = attributes.columns(columns)
+                if links.shape[0] <= SAMPLED_NODES:
+                    half = Evidence.whole(half.own, half_links)
+                maps = half.maps(view)
+                machine = Machine().fit(*maps, k, ATTRIBUTE_REGULARIZATION)
+                rows = machine.embed(*maps).walk_rows(k)
             labels.append(KMeans(k, n_init=3, random_state=0).fit_predict(rows))
         scores.append(adjusted_mutual_info_score(*labels))
     return float(np.mean(scores))
 
 
 def _halves(
-    features: Any, groups: NDArray[Any], links: Any, directed: bool, rng: np.random.Generator
-) -> list[tuple[Any, Any]]:
-    """Two disjoint halves of the links, and of the attributes; features of none go to both."""
+    groups: NDArray[Any], links: Any, directed: bool, rng: np.random.Generator
+) -> list[tuple[Any, NDArray[np.int64]]]:
+    """Two disjoint halves of the links, and of the features; those of no attribute go to both."""
     part = (links if directed else sp.triu(links)).tocoo()
     first = rng.random(part.nnz) < 0.5
     side = rng.permutation(int(groups.max()) + 1) % 2
@@ -194,6 +247,5 @@ def _halves(
         at = (part.row[chosen], part.col[chosen])
         half = sp.csr_array((part.data[chosen], at), shape=part.shape)
         half = half if directed else (half + sp.triu(half, 1).T).tocsr()
-        columns = np.flatnonzero((groups < 0) | (side[groups] == h))
-        halves.append((features[:, columns], half))
+        halves.append((half, np.flatnonzero((groups < 0) | (side[groups] == h))))
     return halves

@@ -17,9 +17,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ._graph import SAMPLED_NODES
 from ._wksvd import linear_operator
 
-__all__ = ["FeatureMaps", "View", "damped", "explicit_maps", "walk_matrix"]
+__all__ = ["FeatureMaps", "View", "damped", "explicit_maps", "neighbour_means", "walk_matrix"]
 
 View = Literal["own", "neighbours", "smooth", "links"]
 
@@ -39,7 +40,8 @@ def damped(adjacency: Any, *, loops: bool) -> Any:
 
     ``loops=False`` leaves self-loops out: a node is not its own neighbour.
     """
-    out = adjacency.astype(np.float64, copy=True)
+    dtype = np.float64 if adjacency.shape[0] <= SAMPLED_NODES else np.float32
+    out = adjacency.astype(dtype, copy=True)
     out.data = np.log2(1 + out.data)
     if not loops:
         out.setdiag(0)
@@ -50,7 +52,8 @@ def damped(adjacency: Any, *, loops: bool) -> Any:
 def walk_matrix(adjacency: Any) -> Any:
     """Random walk P = D^-1 A, with zero rows where there is no way out."""
     d = np.asarray(adjacency.sum(axis=1)).ravel()
-    return sp.csr_array(sp.diags_array(1 / np.where(d > 0, d, 1)) @ adjacency)
+    inverse = (1 / np.where(d > 0, d, 1)).astype(adjacency.dtype)
+    return sp.csr_array(sp.diags_array(inverse) @ adjacency)
 
 
 def explicit_maps(view: View, features: Any, adjacency: Any) -> FeatureMaps:
@@ -58,8 +61,7 @@ def explicit_maps(view: View, features: Any, adjacency: Any) -> FeatureMaps:
     if view == "own":
         return FeatureMaps(features, features)
     if view == "neighbours":
-        out, into = walk_matrix(adjacency), walk_matrix(adjacency.T.tocsr())
-        return FeatureMaps(_product(out, features), _product(into, features))
+        return neighbour_means(adjacency, adjacency.T.tocsr(), features)
     if view == "smooth":
         both = adjacency + adjacency.T + sp.eye_array(adjacency.shape[0], format="csr")
         phi = _smoothed(walk_matrix(both), features)
@@ -67,11 +69,17 @@ def explicit_maps(view: View, features: Any, adjacency: Any) -> FeatureMaps:
     return FeatureMaps(adjacency, adjacency.T.tocsr())
 
 
+def neighbour_means(out: Any, into: Any, features: Any) -> FeatureMaps:
+    """Means of the features (n, d) over out- and in-neighbours, from links (m, n) of each kind."""
+    return FeatureMaps(_product(walk_matrix(out), features), _product(walk_matrix(into), features))
+
+
 def _product(matrix: Any, features: Any) -> Any:
-    """matrix @ features; an operator where the features are sparse, since the product is not."""
-    if not sp.issparse(features):
+    """matrix @ features; an operator where the features are not dense, since the product is."""
+    if isinstance(features, np.ndarray):
         return matrix @ features
-    return _operator(features, lambda z: matrix @ z, lambda z: matrix.T @ z)
+    back = matrix.T.tocsr()
+    return _operator(features, lambda z: matrix @ z, lambda z: back @ z, len(matrix.indptr) - 1)
 
 
 def _smoothed(walk: Any, features: Any) -> Any:
@@ -83,14 +91,15 @@ def _smoothed(walk: Any, features: Any) -> Any:
             z = (1 - PAGERANK_RESTART) * (matrix @ z) + PAGERANK_RESTART * start
         return z
 
-    if not sp.issparse(features):
+    if isinstance(features, np.ndarray):
         return spread(walk, features)
     back = walk.T.tocsr()
-    return _operator(features, lambda z: spread(walk, z), lambda z: spread(back, z))
+    n = features.shape[0]
+    return _operator(features, lambda z: spread(walk, z), lambda z: spread(back, z), n)
 
 
-def _operator(features: Any, left: Any, left_t: Any) -> Any:
-    """Operator L F for a map L that acts on vectors and matrices of n rows."""
+def _operator(features: Any, left: Any, left_t: Any, rows: int) -> Any:
+    """Operator L F for a map L that makes so many rows of vectors and matrices of n rows."""
 
     def matmat(z: Any) -> Any:
         return left(features @ z)
@@ -98,4 +107,4 @@ def _operator(features: Any, left: Any, left_t: Any) -> Any:
     def rmatmat(z: Any) -> Any:
         return features.T @ left_t(z)
 
-    return linear_operator(features.shape, matmat, rmatmat)
+    return linear_operator((rows, features.shape[1]), matmat, rmatmat)
