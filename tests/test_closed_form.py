@@ -1,11 +1,16 @@
 """The default model: what it must find, and what each part adds."""
 
+import sys
+
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics import normalized_mutual_info_score as nmi
 
 from hencler import Graph, HeNCler, make_heterophilous_graph
+from hencler._closed_form import ClosedFormModel
 from hencler._errors import ParameterError
+from hencler._views import explicit_maps
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -122,3 +127,40 @@ def test_asymmetry_pays_on_a_connectome():
     directed = nmi(graph.y, HeNCler(4, random_state=0).fit_predict(graph))
     undirected = nmi(graph.y, HeNCler(4, random_state=0).fit_predict(graph.to_undirected()))
     assert directed > undirected + 0.1
+
+
+# --- very large graphs ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Everything above 300 nodes counts as very large."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("hencler.") and hasattr(module, "SAMPLED_NODES"):
+            monkeypatch.setattr(module, "SAMPLED_NODES", 300)
+
+
+@pytest.mark.parametrize("n_attributes", [0, 12])
+def test_samples_and_operators_give_the_clusters_of_the_exact_way(n_attributes, request):
+    graph = make_heterophilous_graph(900, 4, n_attributes=n_attributes, random_state=0)
+    exact = ClosedFormModel(learn=False).fit(graph, 4, None, 4, 0)
+    request.getfixturevalue("few_are_many")
+    large = ClosedFormModel(learn=False).fit(graph, 4, None, 4, 0)
+    assert large.views == exact.views
+    e, r, labels = large.take_fitted()
+    assert adjusted_rand_score(labels, exact.take_fitted()[2]) > 0.97
+    np.testing.assert_array_equal(large.clusters(graph), labels)
+    assert e.dtype == r.dtype == np.float32
+    np.testing.assert_allclose(large.singular_values, exact.singular_values, rtol=0.05, atol=1e-3)
+
+
+@pytest.mark.parametrize("view", ["own", "neighbours", "smooth"])
+def test_maps_of_very_large_graphs_are_operators(view, few_are_many):
+    graph = make_heterophilous_graph(400, 3, n_attributes=8, random_state=0)
+    model = ClosedFormModel(view=view).fit(graph, 3, None, 2, 0)
+    (phi, psi) = model._maps(graph)[0]
+    dense = explicit_maps(view, model.preparation.features(graph.x), model._links(graph))
+    for operator, array in ((phi, dense.phi), (psi, dense.psi)):
+        assert not isinstance(operator, np.ndarray)
+        np.testing.assert_allclose(operator @ np.eye(16), array, atol=1e-6)
+        np.testing.assert_allclose(operator.T @ np.eye(400), array.T, atol=1e-6)

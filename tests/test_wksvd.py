@@ -679,3 +679,14 @@ def test_fit_does_not_change_its_input():
         first = WKSVD(2, kernel=kernel).fit_transform(X)
         np.testing.assert_array_equal(X, before)
         np.testing.assert_array_equal(first, WKSVD(2, kernel=kernel).fit(X).e_)
+
+
+def test_subspace_iteration_finds_what_stands_out():
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.normal(size=(n, 4)))[0] for n in (300, 200))
+    matrix = left @ np.diag([8.0, 4.0, 3.0, 2.0]) @ right.T + 0.01 * rng.normal(size=(300, 200))
+    expected = np.linalg.svd(matrix)
+    P, sigma, Q = wksvd.subspace_svd(sp.csr_array(matrix), 4)
+    np.testing.assert_allclose(sigma, expected[1][:4], rtol=1e-5)
+    np.testing.assert_allclose(np.abs((P * expected[0][:, :4]).sum(axis=0)), 1, atol=1e-4)
+    np.testing.assert_allclose(np.abs((Q.T * expected[2][:4]).sum(axis=1)), 1, atol=1e-4)
