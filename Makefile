@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test slow docs lint format clean
+.PHONY: demo test slow docs lint format clean lowest coverage mutation audit licences sbom build
 
 demo: $(VENV)/.core  ## run the main job on an embedded graph
 	$(BIN)/hencler demo
@@ -42,5 +42,34 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[docs]'
 	touch $@
 
+lowest:  ## the tests with the lowest versions that pyproject.toml allows (gigabytes: torch)
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet -c constraints-lowest.txt -e '.[test]'
+	$(VENV)-lowest/bin/python -m pytest -p no:cacheprovider
+
+coverage: $(VENV)/.dev  ## lines of src/hencler, without bench, that the tests reach
+	$(BIN)/python -m pytest --cov=hencler --cov-report=term --cov-fail-under=95
+
+mutation:  ## small faults in three modules that their tests must notice (an hour or more)
+	$(PYTHON) -m venv $(VENV)-mutation
+	sed 's/^pytest==.*/pytest==8.4.2/' constraints.txt > $(VENV)-mutation/constraints.txt
+	$(VENV)-mutation/bin/python -m pip install --quiet -c $(VENV)-mutation/constraints.txt \
+		-e '.[mutation]'
+	$(VENV)-mutation/bin/python -m mutmut run --max-children 2
+	$(VENV)-mutation/bin/python packaging/mutation.py benchmarks/results/mutation.json
+
+audit: $(VENV)/.dev  ## known vulnerabilities of everything that is pinned
+	$(PIP) '.[audit]'
+	$(BIN)/python -m pip_audit -r constraints.txt --no-deps --disable-pip
+
+licences: $(VENV)/.core  ## docs/licences.md
+	$(BIN)/python packaging/supply_chain.py licences docs/licences.md
+
+build: $(VENV)/.core sbom  ## the wheel, with its bill of materials beside it
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
+
+sbom: $(VENV)/.core  ## dist/sbom.json, CycloneDX
+	$(BIN)/python packaging/supply_chain.py sbom dist/sbom.json
+
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-mutation mutants build dist docs/_build docs/gallery docs/api/generated

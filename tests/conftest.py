@@ -11,10 +11,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pytest
 import torch
+from hypothesis import Phase, settings
 
 from hencler.datasets import DATASETS, _files
 
 DATA = os.environ.get("HENCLER_DATA")
+
+# A fault that `make mutation` puts in is only to be noticed, not to be made small.
+settings.register_profile(
+    "mutation", derandomize=True, database=None, phases=[Phase.explicit, Phase.generate]
+)
 
 
 def _absent(name: str) -> str | None:
