@@ -428,25 +428,38 @@ def checkpoints(*, nodes: int = 2000, epochs: int = 300, every: float = 1.0) -> 
 # --- hostile inputs --------------------------------------------------------------------------
 
 
-def fuzz(*, inputs: int = 55_000, seconds: float = 600.0, seed: int = 0) -> dict[str, Any]:
-    """Inputs for every reader; see :mod:`hencler.bench.fuzz`."""
-    targets: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as name:
-        for target in TARGETS:
-            store = Path(name) / f"{target}.json"
-            done = subprocess.run(
+def fuzz(
+    *,
+    inputs: int = 55_000,
+    seconds: float = 600.0,
+    seed: int = 0,
+    folder: Path = Path("fuzz"),
+    targets: Sequence[str] = TARGETS,
+) -> dict[str, Any]:
+    """Inputs for every reader; see :mod:`hencler.bench.fuzz`.
+
+    Each target leaves its counts in `folder`, with the inputs that were findings; those that
+    are there already are not run again, so that a long run can be continued.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    counted: dict[str, Any] = {}
+    for target in targets:
+        store = folder / f"{target}.json"
+        ended = 0
+        if not store.exists():
+            ended = subprocess.run(
                 [sys.executable, "-m", "hencler.bench.fuzz", target, "--out", str(store),
                  "--inputs", str(inputs), "--seconds", str(seconds), "--seed", str(seed)],
                 capture_output=True, check=False,
-            )  # fmt: skip
-            targets[target] = json.loads(store.read_text()) if store.exists() else {"inputs": 0}
-            if done.returncode:
-                targets[target]["ended_by"] = done.returncode
+            ).returncode  # fmt: skip
+        counted[target] = json.loads(store.read_text()) if store.exists() else {"inputs": 0}
+        if ended:
+            counted[target]["ended_by"] = ended
     return {
-        "inputs": sum(t["inputs"] for t in targets.values()),
-        "findings": sum(len(t.get("findings", ())) for t in targets.values()),
-        "processes_that_died": sum("ended_by" in t for t in targets.values()),
-        "targets": targets,
+        "inputs": sum(t["inputs"] for t in counted.values()),
+        "findings": sum(len(t.get("findings", ())) for t in counted.values()),
+        "processes_that_died": sum("ended_by" in t for t in counted.values()),
+        "targets": counted,
     }
 
 
