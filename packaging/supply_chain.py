@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 import uuid
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -18,6 +19,7 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
 ROOT = "hencler"
+HERE = Path(__file__).parents[1]
 HEAD = """# Licences of the core dependencies
 
 What `pip install hencler` installs, directly (**bold**) or through another package, on Linux with
@@ -29,8 +31,16 @@ the versions of `constraints.txt`. Written by `make licences` from the packages'
 
 
 def needs(name: str) -> Iterator[str]:
-    """Names of the packages that one needs here, without extras."""
-    for text in distribution(name).requires or ():
+    """Names of the packages that one needs here, without extras.
+
+    Those of the root are read from its project file: an editable install may be older.
+    """
+    if name == ROOT:
+        project = tomllib.loads((HERE / "pyproject.toml").read_text(encoding="utf-8"))
+        texts = project["project"]["dependencies"]
+    else:
+        texts = distribution(name).requires or []
+    for text in texts:
         requirement = Requirement(text)
         environment = {**default_environment(), "extra": ""}
         if requirement.marker is None or requirement.marker.evaluate(environment):

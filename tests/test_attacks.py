@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hencler import Graph, HeNCler, load_dataset, make_heterophilous_graph
+from hencler._config import read_settings
 from hencler._errors import FileFormatError, HenclerError, ModelFileError
 from hencler._limits import check_expansion
 from hencler._run import read_run, write_run
@@ -363,6 +364,10 @@ def test_a_damaged_file_is_one_line_on_the_command_line(
         command = ["fit", edges, "-k", "2", "--preset", "paper", "--resume"]
     elif kind == "run":
         command = ["report", tmp_path]
+    elif kind == "hencler":
+        command = ["fit", "--config", bad]
+    elif kind == "store":
+        command = ["fit", tmp_path, "-k", "2"]
     if command[0] == "fit":
         command += ["--out", tmp_path / "out"]
     monkeypatch.setattr(sys, "argv", ["hencler", *map(str, command)])
@@ -372,6 +377,43 @@ def test_a_damaged_file_is_one_line_on_the_command_line(
     assert stop.value.code == 2
     assert error.startswith("error: ")
     assert error.count("\n") == 1
+
+
+# --- settings -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "seed: !!python/object/apply:os.system ['true']\n",
+        "seed: !!timestamp x\n",
+        "seed: !!int ''\n",
+        "seed: !!float ''\n",
+        "seed: !!bool x\n",
+        "seed: !!binary x\n",
+        "seed: " + "9" * 5000 + "\n",
+        "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n",
+        "seed: " + "[" * 100_000,
+        "{" * 100_000,
+        "seed: 1\nseed: 2\n",
+        "clusters: 2020-01-01\n",
+        "graph: \0\n",
+        "\ufeff\0",
+        "? [a]\n: b\n",
+        "<<: {seed: 3}\n",
+        "x" * 1_000_001,
+    ],
+    ids=range(17),
+)
+def test_settings_made_to_do_harm(put, text, little_memory):
+    with pytest.raises(FileFormatError):
+        read_settings(put("hencler.yaml", text))
+
+
+def test_settings_from_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "hencler.yaml")
+    with pytest.raises(FileFormatError, match="pipe"):
+        read_settings(tmp_path / "hencler.yaml")
 
 
 # --- fuzz ------------------------------------------------------------------------------------

@@ -122,7 +122,9 @@ def _mapping(path: Path) -> dict[str, tuple[Any, int]]:
         values = yaml.safe_load(text) or {}
     except FileFormatError:
         raise
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError,
+            ArithmeticError) as error:  # fmt: skip
+        # Explicit tags such as "!!timestamp x" end in the parser's own mistakes.
         mark = getattr(error, "problem_mark", None)
         raise FileFormatError(
             f"this is not YAML ({getattr(error, 'problem', None) or type(error).__name__})",
@@ -141,6 +143,10 @@ def _mapping(path: Path) -> dict[str, tuple[Any, int]]:
 
 def _text(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file():
+            raise FileFormatError(
+                "this is a device or a pipe, not a file", place=str(path), remedy="Name a file"
+            )
         if path.stat().st_size > _LARGEST:
             raise FileFormatError(
                 f"the file has more than {_LARGEST:,} bytes",

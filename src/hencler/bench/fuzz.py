@@ -26,10 +26,11 @@ import scipy.io
 import scipy.sparse as sp
 
 from .. import HeNCler, make_heterophilous_graph
+from .._config import read_settings, write_settings
 from .._errors import HenclerError
 from .._persistence import CheckpointFile
 from .._run import read_run
-from ..io import read_graph, read_labels, write_edge_list, write_labels, write_npz
+from ..io import read_graph, read_labels, write_edge_list, write_labels, write_npz, write_store
 
 __all__ = ["TARGETS", "Target", "fuzz", "make_targets", "mutate"]
 
@@ -84,6 +85,16 @@ def make_targets(folder: Path) -> dict[str, Target]:
         _with_file(run / "run.json", lambda f: read_run(f.parent)),
         [b'{"graph": "g", "cluster_sizes": [1, 2], "settings": {"n_clusters": 2}, "warnings": []}'],
     )
+    settings = write_settings(folder, {"graph": "g.csv", "clusters": 3, "label": "a b"})
+    targets["hencler.yaml"] = Target(
+        _with_file(settings, read_settings),
+        [settings.read_bytes(), b"seed: !!int 3\nepochs: 0x10\n", b"label: &a x\ntruth: *a\n"],
+    )
+    write_store(graph, folder / "store")
+    header = next((folder / "store").glob("*.json"))
+    targets["store.json"] = Target(
+        _with_file(header, lambda f: read_graph(f.parent)), [header.read_bytes()]
+    )
     return targets
 
 
@@ -91,7 +102,7 @@ TARGETS = (
     "edges.csv", "edges.tsv", "edges.txt", "edges.parquet", "edges.graphml", "edges.gml",
     "edges.mtx", "edges.npz", "features.csv", "features.npy", "features.npz", "features.parquet",
     "labels.csv", "labels.parquet", "model.json", "tensors.safetensors", "checkpoint.json",
-    "checkpoint.safetensors", "run.json",
+    "checkpoint.safetensors", "run.json", "hencler.yaml", "store.json",
 )  # fmt: skip
 
 
