@@ -38,8 +38,8 @@ _NOT_RELEASED = (
     "well have been another."
 )
 _TRIED_ON_CORA = (
-    " Rows of sum 1, rows of length 1 and standardised columns were tried in two runs each: one run "
-    "with rows of length 1 did better than raw attributes, none reached the paper's figure."
+    " Rows of sum 1, rows of length 1 and standardised columns were tried in two runs each: one "
+    "run with rows of length 1 did better than raw attributes, none reached the paper's figure."
 )
 _ABLATION = (
     "The variants of the ablation are not in the released code; ours are variants of the preset "
