@@ -19,8 +19,9 @@ import scipy.sparse as sp
 
 from ._encodings import EXACT_ENTRIES
 from ._errors import ResourceError
-from ._graph import Graph
+from ._graph import SAMPLED_NODES, Graph
 from ._network import ENCODING_LENGTH, KMEANS_NODES, LINK_COLUMNS
+from ._selection import EVIDENCE_NODES
 
 __all__ = ["MemoryPlan", "available_memory", "closed_form_plan", "network_plan", "total_memory"]
 
@@ -140,8 +141,10 @@ def network_plan(
 
 
 def closed_form_plan(graph: Graph, *, n_clusters: int, n_components: int) -> MemoryPlan:
-    """Plan of the default preset: linear in nodes, links and attribute entries, all in memory."""
+    """Plan of the default preset: linear in nodes, links and attribute entries."""
     n, links, s = graph.n_nodes, int(graph.adjacency.nnz), n_components
+    if n > SAMPLED_NODES:
+        return _large_closed_form_plan(graph, s)
     if graph.x is None:
         features = 0
     elif sp.issparse(graph.x):
@@ -155,6 +158,31 @@ def closed_form_plan(graph: Graph, *, n_clusters: int, n_components: int) -> Mem
         "singular vectors": 8 * n * (6 * s + 40) + 48 * links,
         "learned maps": (0 if graph.x is None else 8 * n * 6 * columns) + 2 * features + 60 * links,
         "consensus": 8 * n * (80 * n_clusters + 8 * s) + features,
+    }
+    return MemoryPlan(kept, stages, mapped_bytes(graph))
+
+
+def _large_closed_form_plan(graph: Graph, s: int) -> MemoryPlan:
+    """Attributes in blocks, evidence from a sample, all of size n in single precision."""
+    n, links = graph.n_nodes, int(graph.adjacency.nnz)
+    touched = min(n, EVIDENCE_NODES * (1 + 2 * links // n))
+    features = evidence = 0
+    x: Any = graph.x
+    if sp.issparse(x):
+        features = 12 * int(x.nnz) + 16 * n
+        evidence = 6 * features * touched // n
+    elif x is not None:
+        evidence = 3 * 8 * touched * 2 * min(graph.n_attributes, 512)
+    sides = 2 if x is None else 4
+    kept = {
+        "attributes as features": features,
+        "links": 24 * links,
+        "embeddings": 4 * n * s * sides + 32 * n,
+    }
+    stages = {
+        "evidence for the views": evidence + 70 * links,
+        "singular vectors": 4 * n * (s + 20) * 7,
+        "clusters": 8 * min(60 * n * s, 5 << 24),
     }
     return MemoryPlan(kept, stages, mapped_bytes(graph))
 

@@ -73,7 +73,8 @@ SIZES: dict[str, list[Point]] = {
         Point(1_000_000, 10_000_000, 128, 10),
     ],
     "ten-million": [Point(10_000_000, 100_000_000, 64, 10, epochs=1, dtype="float16")],
-    "default": [replace(_with_nodes(n), preset="default") for n in (20_000, 50_000, 100_000)],
+    "default": [replace(_with_nodes(n), preset="default") for n in (20_000, 50_000, 100_000)]
+    + [Point(1_000_000, 10_000_000, 128, 10, preset="default")],
 }
 """Points of each part of the benchmark; ``default`` is the closed form, all others the network."""
 
