@@ -267,7 +267,8 @@ def _time_notes(cells: Iterable[dict[str, Any]]) -> str:
     return (
         "Seconds to a finished clustering, one fit each, by the clock of `hencler bench times`"
         f"{where}: every fit on one core of its own, trained methods of the paper on the GPU with "
-        "at most one other fit beside it, all others and the default on the core alone; other cores were at work. "
+        "at most one other fit beside it, all others and the default on the core alone; other "
+        "cores were at work. "
         "\\* on a generated graph of the same size, since the graph itself could not be had. "
         "*> limit (about ...)*: stopped, with an estimate from the epochs done. † not measured in "
         "this way: the fastest of the runs that were scored, of which up to 16 ran side by side."
