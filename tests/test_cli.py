@@ -185,7 +185,7 @@ def test_ctrl_c_is_said_in_one_line(files, run, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(HeNCler, "fit", interrupted)
-    status, out, err = run("fit", files / "edges.csv", "-k", 3, "--out", tmp_path / "run")
+    status, out, err = run("fit", files / "edges.csv", "-k", 3, "--out", tmp_path / "run", "-q")
     assert (status, out, err) == (130, "", "interrupted: no clusters were written\n")
 
 

@@ -559,3 +559,24 @@ def test_titles_and_dates() -> None:
     assert page_module._date("2026-01-31T10:20:30Z") == "2026-01-31, 10:20 UTC"
     assert page_module._date(None) == ""
     assert page_module._date(["odd"]) == "['odd']"
+
+
+def test_the_sample_of_a_large_graph_has_its_model_and_stability_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hencler import _run, make_heterophilous_graph
+
+    monkeypatch.setattr(_run, "WHOLE_NODES", 50)
+    monkeypatch.setattr(_run, "SAMPLE_NODES", 40)
+    graph = make_heterophilous_graph(60, 3, random_state=0)
+    model = HeNCler(3, n_init=2, random_state=0).fit(graph)
+    write_run(tmp_path, graph, model, seconds=1.0, source="large")
+    page = _Page(write_report(tmp_path))
+    stable = model.stability(n_runs=4, max_nodes=1000)
+    assert f"{stable.agreement:.2f} (adjusted Rand index)" in page.text
+    assert "stable" not in page.data["rows"]
+    assert len(page.data["heat"]["layers"]) == 1 + len(model.views_)
+    assert "Stability over seeds: 4 times" not in page.text or "for 1,000 nodes" in page.text
+    (tmp_path / "sample" / "stability.json").write_text("[")
+    with pytest.raises(FileFormatError, match="stability cannot be read"):
+        write_report(tmp_path)

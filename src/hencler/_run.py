@@ -26,6 +26,9 @@ WHOLE_NODES = 200_000
 
 SAMPLE_NODES = 50_000
 
+STABILITY = "stability.json"
+"""In the sample of a large graph, whose report cannot find the clusters again by itself."""
+
 
 def open_graph(
     source: str,
@@ -146,6 +149,9 @@ def _write_sample(
     if truth is not None:
         _write_json(inside / "metrics.json", summary["metrics"])
         write_labels(inside / "truth.csv", part.ids, np.asarray(truth)[nodes])
+    stable = model.stability(n_runs=4, max_nodes=1_000)
+    found = {"clusters": stable.clusters.tolist(), "agreement": stable.agreement}
+    _write_json(inside / STABILITY, found)
     note = f"The report shows a random sample of {len(nodes):,} of {graph.n_nodes:,} nodes"
     _write_json(inside / "run.json", summary | {"warnings": [*summary["warnings"], note]})
 

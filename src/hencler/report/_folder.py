@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from .._errors import FileFormatError
 from .._graph import Graph
 from .._limits import check_zip
-from .._run import read_run
+from .._run import STABILITY, read_run
+from .._stability import Stability
 from ..io import align_labels, read_graph, read_labels
 from ..metrics import evaluate
 
@@ -45,6 +46,12 @@ class Run:
     history: list[dict[str, float]]
     metrics: dict[str, Any] | None
     truth: NDArray[Any] | None
+    stability: Stability | None = None
+
+    @property
+    def sampled(self) -> bool:
+        """Whether this is the sample of a run on a large graph."""
+        return self.folder.name == "sample" and not (self.folder / "model").is_dir()
 
     @property
     def k(self) -> int:
@@ -83,6 +90,7 @@ def read_folder(folder: Path) -> Run:
         history=_read_history(folder / "history.jsonl"),
         metrics=metrics,
         truth=truth,
+        stability=_read_stability(folder / STABILITY, len(values), graph.n_nodes),
     )
 
 
@@ -109,6 +117,23 @@ def _read_embeddings(path: Path, n: int) -> tuple[NDArray[Any], NDArray[Any], ND
                 f"{name} has entries that are not finite", place=str(path), remedy=_AGAIN
             )
     return e, r, sigma.ravel()
+
+
+def _read_stability(path: Path, k: int, n: int) -> Stability | None:
+    """Stability that was computed with the fit, of the clusters alone."""
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        clusters = np.array(found["clusters"], dtype=np.float64)
+        agreement = float(found["agreement"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FileFormatError(
+            f"the stability cannot be read ({error})", place=str(path), remedy=_AGAIN
+        ) from error
+    if clusters.shape != (k,):
+        return None
+    return Stability(clusters, np.full(n, np.nan), agreement)
 
 
 def _read_history(path: Path) -> list[dict[str, float]]:

@@ -76,7 +76,7 @@ def render(run: Run) -> str:
         "rows": _table(run, certain, stable, rows, complete),
         "complete": complete,
         "map": _map(run, z, picked, rows, attributes),
-        "heat": _heat(block, model, rows),
+        "heat": _heat(run, block, model, rows),
         "drawing": None,
     }
     announce(STEP)
@@ -118,8 +118,10 @@ def render(run: Run) -> str:
 
 def _model(run: Run) -> HeNCler | HenclerError:
     """The model; one that cannot be read costs the report some pictures, not all."""
+    # The sample of a large graph's run has its model beside it.
+    folder = run.folder.parent if run.sampled else run.folder
     try:
-        return HeNCler.load(run.folder / "model", device="cpu")
+        return HeNCler.load(folder / "model", device="cpu")
     except HenclerError as error:
         return error
 
@@ -137,6 +139,8 @@ def _similarity(
 
 def _stable(run: Run, model: HeNCler | HenclerError) -> Stability | None:
     """How stable the clusters are over seeds; None for one cluster, or without a model."""
+    if run.stability is not None or run.sampled:
+        return run.stability
     if isinstance(model, HenclerError) or run.k == 1 or run.k > STABLE_CLUSTERS:
         return None
     nodes = stratified(run.clusters, run.k, STABLE_NODES, np.random.default_rng(0))
@@ -211,7 +215,7 @@ def _table(
     if run.k > 1:
         table["sure"] = np.round(1000 * certain.margin[rows]).astype(int).tolist()
         table["next"] = certain.next_cluster[rows].tolist()
-    if stable is not None:
+    if stable is not None and not np.isnan(stable.nodes).all():
         shares = np.nan_to_num(stable.nodes[rows], nan=-0.01)  # -1: not among those drawn
         table["stable"] = np.round(100 * shares).astype(int).tolist()
     if run.truth is not None:
@@ -285,7 +289,10 @@ def _grid(values: NDArray[Any]) -> tuple[list[int], NDArray[np.bool_]]:
 
 
 def _heat(
-    block: SimilarityBlock | HenclerError, model: HeNCler | HenclerError, rows: NDArray[np.int64]
+    run: Run,
+    block: SimilarityBlock | HenclerError,
+    model: HeNCler | HenclerError,
+    rows: NDArray[np.int64],
 ) -> dict[str, Any] | None:
     """The block of S, and each similarity by its leading components, as layers of one picture."""
     if isinstance(block, HenclerError) or isinstance(model, HenclerError):
@@ -301,7 +308,7 @@ def _heat(
     layers = [first]
     for view in spectra(model):
         if view:
-            values = cosines(model, view, block.nodes)
+            values = cosines(model, view, block.nodes, (run.e, run.r))
             layers.append(_layer(f"cosine of e and r, {view}", values, values, 1.0, "both", False))
     # Links as they are show as single dots; their leading components show what they have in common.
     shown = 1 if len(layers) > 1 and relative is None and (finite == 0).mean() > 0.5 else 0

@@ -74,7 +74,9 @@ def spectra(model: Any) -> dict[str, NDArray[Any]]:
     return dict(zip((*model.views_, "learned"), parts))
 
 
-def cosines(model: HeNCler, view: str, nodes: NDArray[np.int64]) -> NDArray[Any]:
+def cosines(
+    model: HeNCler, view: str, nodes: NDArray[np.int64], embedding: Any = None
+) -> NDArray[Any]:
     """Cosines of e and r of some nodes, both times Sigma^-1/2, in k components of a similarity."""
     parts = spectra(model)
     if view not in parts:
@@ -86,7 +88,8 @@ def cosines(model: HeNCler, view: str, nodes: NDArray[np.int64]) -> NDArray[Any]
     start = sum(len(parts[name]) for name in before)
     sigma = parts[view][: int(model.labels_.max()) + 1]
     scale = np.divide(1.0, np.sqrt(sigma), out=np.zeros(len(sigma)), where=sigma > 0)
-    sides = [z[nodes, start : start + len(sigma)] * scale for z in (model.e_, model.r_)]
+    both = (model.e_, model.r_) if embedding is None else embedding
+    sides = [z[nodes, start : start + len(sigma)] * scale for z in both]
     lengths = [np.linalg.norm(z, axis=1, keepdims=True) for z in sides]
     e, r = (z / np.maximum(length, np.finfo(float).tiny) for z, length in zip(sides, lengths))
     return np.asarray(e @ r.T)

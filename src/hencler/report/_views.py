@@ -374,7 +374,7 @@ def _stability_view(stable: Stability) -> dict[str, Any]:
     return {
         "title": title,
         "agreement": stable.agreement,
-        "drawn": int(drawn.sum()),
+        "drawn": int(drawn.sum()) or None,
         "moving": int((stable.nodes[drawn] < MOVING).sum()),
     }
 
