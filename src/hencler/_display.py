@@ -33,8 +33,11 @@ _STYLE = """\
 
 def fitted_html(model: Any) -> str:
     """HTML about a fitted :class:`~hencler.HeNCler`; every text of it is escaped."""
+    from .report._similarity import spectra  # which knows the estimator, and is known by it
+
     sizes = np.bincount(model.labels_, minlength=model.n_clusters_)
-    parts = [_facts(model), _sizes(sizes), _spectrum(np.asarray(model.singular_values_))]
+    parts = [_facts(model), _sizes(sizes)]
+    parts += [_spectrum(name, np.asarray(values)) for name, values in spectra(model).items()]
     return f'{_STYLE}<div class="hencler-fit"><div class="parts">{"".join(parts)}</div></div>'
 
 
@@ -81,11 +84,12 @@ def _sizes(sizes: NDArray[np.int64]) -> str:
     return f"<div><h4>Nodes per cluster{more}</h4><table>{''.join(rows)}</table></div>"
 
 
-def _spectrum(values: NDArray[Any]) -> str:
-    """Bars of the singular values in their order, largest of all at full height."""
+def _spectrum(name: str, values: NDArray[Any]) -> str:
+    """Bars of the singular values of a similarity, the largest at full height."""
     shown = np.nan_to_num(values[:SHOWN_VALUES])
     top = max(float(shown.max(initial=0.0)), np.finfo(float).tiny)
-    step = 240 / max(1, len(shown))
+    step = 180 / max(1, len(shown))
+    title = f"Singular values, {name}" if name else "Singular values"
     bars = (
         f'<rect x="{i * step:.1f}" width="{0.8 * step:.1f}" y="{80 * (1 - v / top):.1f}" '
         f'height="{80 * v / top:.1f}"/>'
@@ -93,7 +97,7 @@ def _spectrum(values: NDArray[Any]) -> str:
     )
     words = ", ".join(f"{v:.3g}" for v in shown[:10])
     return (
-        f'<div><h4>Singular values</h4><svg width="240" height="80" role="img" fill="#2e7cc2" '
-        f'aria-label="Singular values: {escape(words)}"><title>{escape(words)}</title>'
+        f'<div><h4>{escape(title)}</h4><svg width="180" height="80" role="img" fill="#2e7cc2" '
+        f'aria-label="{escape(title)}: {escape(words)}"><title>{escape(words)}</title>'
         f"{''.join(bars)}</svg></div>"
     )
