@@ -56,6 +56,8 @@ SETTINGS: Mapping[str, Setting] = {
     "shared_map": Setting(_SWITCH, False, "true or false"),
     "losses": Setting(_TEXT, "all", "all, reconstruction or wksvd"),
     "device": Setting(_TEXT, "auto", "auto, cpu or cuda"),
+    "checkpoint_seconds": Setting((float, int), 30.0, "a number"),
+    "checkpoint_epochs": Setting(_COUNT, words="a whole number or null"),
     # what is written
     "report": Setting(_SWITCH, True, "true or false"),
 }

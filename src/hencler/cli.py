@@ -42,6 +42,7 @@ DEVICES = ("auto", "cpu", "cuda")
 SAME_NAME = (
     "preset", "n_init", "n_components", "view", "learned_maps", "epochs", "learning_rate",
     "batch_size", "shared_map", "losses", "device",
+    "checkpoint_seconds", "checkpoint_epochs",
 )  # fmt: skip
 """Settings that are parameters of the estimator under the same name."""
 
@@ -230,8 +231,9 @@ def fit(
         bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")
     ] = False,
     checkpoint_seconds: Annotated[
-        float, typer.Option(min=0, help="Least time between two checkpoints.")
-    ] = 30.0,
+        float | None,
+        typer.Option(min=0, help="Least time between two checkpoints.", show_default="30"),
+    ] = None,
     checkpoint_epochs: Annotated[
         int | None, typer.Option(min=1, help="Epochs after which one is written in any case.")
     ] = None,
@@ -270,6 +272,8 @@ def fit(
         "epochs": epochs,
         "batch_size": batch_size,
         "device": device,
+        "checkpoint_seconds": checkpoint_seconds,
+        "checkpoint_epochs": checkpoint_epochs,
         "report": report,
     }
     settings: dict[str, Any] = {name: each.default for name, each in SETTINGS.items()}
@@ -291,8 +295,6 @@ def fit(
             model = _estimator(
                 settings,
                 checkpoint=folder / "checkpoint",
-                checkpoint_seconds=checkpoint_seconds,
-                checkpoint_epochs=checkpoint_epochs,
                 resume=resume,
             )
             summary = _fit_into(folder, model, loaded, classes, settings, notes)
