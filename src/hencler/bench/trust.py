@@ -245,7 +245,7 @@ def _kill_programs(
     equal = 0
     for i in range(count):
         folder = base / f"program{i}"
-        full = [sys.executable, "-m", "hencler.cli", *command, "--out", str(folder)]
+        full = [sys.executable, "-m", "hencler", *command, "--out", str(folder)]
         child = subprocess.Popen(full, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while child.poll() is None and not (folder / "checkpoint" / "model.json").exists():
             time.sleep(0.01)
@@ -359,7 +359,7 @@ def processes(*, count: int = 8) -> dict[str, Any]:
         def run_all(outs: list[str]) -> list[int]:
             children = [
                 subprocess.Popen(
-                    [sys.executable, "-m", "hencler.cli", "fit", "g.npz", "-k", "4", "--preset",
+                    [sys.executable, "-m", "hencler", "fit", "g.npz", "-k", "4", "--preset",
                      "paper", "--epochs", "30", "--checkpoint-epochs", "1", "--no-report",
                      "--quiet", "--device", "cpu", "--out", out],
                     cwd=base, stderr=subprocess.PIPE, text=True,
