@@ -21,7 +21,10 @@ def cell(point, seconds, **more):
         "planned_bytes": 1 << 30,
         "mapped_bytes": 1 << 30,
         "nmi": 0.5,
-        "environment": {"commit": "0123456789abcdef", "machine": {"cpu": "a chip"}},
+        "environment": {
+            "commit": "0123456789abcdef",
+            "machine": {"cpu": "a chip", "load": 1.0, "cores": 2},
+        },
     } | more
 
 

@@ -30,7 +30,7 @@ GIB = 1 << 30
 SMALL = 256 << 20
 """Plans below this are never refused: they are within the noise of what a process takes."""
 
-_LIBRARIES = 96 << 20
+_LIBRARIES = 128 << 20
 """What the linear algebra allocates on first use."""
 
 
@@ -128,7 +128,7 @@ def network_plan(
         "embeddings e and r": outcome + 4 * block * (2 * width + 4 * hidden + 4 * features),
         "clusters": outcome
         + 8 * n
-        + 24 * min(n, KMEANS_NODES) * 2 * n_components
+        + 40 * min(n, KMEANS_NODES) * 2 * n_components
         + 8 * min(n, (1 << 20) // n_components) * 4 * n_components,
     }
     if not on_cpu:

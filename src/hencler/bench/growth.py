@@ -19,9 +19,11 @@ def growth_page(cells: Iterable[dict[str, Any]]) -> str:
     """Markdown: the largest fits, the ratios, and all points of the sweeps."""
     cells = list(cells)
     lines = [
-        "Fits of generated graphs, one thread, preset `paper` unless said otherwise. Memory is"
+        "Fits of generated graphs, one thread, preset `paper` unless said otherwise. Seconds per",
+        "epoch are processor time; seconds in all are on the clock, on a machine that other work",
+        f"shared ({_loads(cells)}). Memory is the peak of the whole process without mapped files.",
+        "",
     ]
-    lines += ["the peak of the whole process without mapped files.", ""]
     head = ("preset", "nodes", "attributes", "edges", "clusters", "epochs", "s per epoch",
             "s in all", "mapped GiB", "planned GiB", "peak GiB", "NMI")  # fmt: skip
     lines += ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
@@ -37,6 +39,12 @@ def growth_page(cells: Iterable[dict[str, Any]]) -> str:
     machines = sorted({str(cell["environment"]["machine"]["cpu"]) for cell in cells})
     lines += ["", f"{', '.join(machines)}; commits {', '.join(commits)}."]
     return "\n".join(lines)
+
+
+def _loads(cells: list[dict[str, Any]]) -> str:
+    loads = [cell["environment"]["machine"]["load"] or 0.0 for cell in cells]
+    cores = max((cell["environment"]["machine"]["cores"] for cell in cells), default=1)
+    return f"load {min(loads, default=0):.0f} to {max(loads, default=0):.0f} on {cores} cores"
 
 
 def _sizes(cell: dict[str, Any]) -> tuple[int, ...]:
@@ -76,11 +84,23 @@ def growth_figure(cells: Iterable[dict[str, Any]], path: Path) -> None:
         peaks = [cell["peak_anonymous_bytes"] / _GIB for cell in line]
         axes[0, column].loglog(sizes, times, "o-", markersize=4)
         axes[1, column].loglog(sizes, peaks, "o-", markersize=4)
+        for ax in axes[:, column]:
+            ax.set_xticks(sizes, [_short(size) for size in sizes])
+            ax.minorticks_off()
         axes[1, column].set_xlabel(axis)
-    axes[0, 0].set_ylabel("s per epoch")
+    for ax, values in ((axes[0, 0], (0.5, 1, 2, 5, 10, 20)), (axes[1, 0], (0.25, 0.5, 1, 2))):
+        ax.set_yticks(values, [f"{value:g}" for value in values])
+    axes[0, 0].set_ylabel("processor s per epoch")
     axes[1, 0].set_ylabel("peak GiB, without maps")
     figure.savefig(path, dpi=120)
     plt.close(figure)
+
+
+def _short(size: int) -> str:
+    for unit, letter in ((1_000_000, "M"), (1_000, "k")):
+        if size >= unit:
+            return f"{size / unit:g}{letter}"
+    return str(size)
 
 
 def _along(axis: str, cells: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
