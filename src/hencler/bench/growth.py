@@ -37,7 +37,8 @@ def growth_page(cells: Iterable[dict[str, Any]]) -> str:
             lines.append(f"| {name} | {' | '.join(ends)} | x {pair['epoch_time_ratio']:.2f} |")
     commits = sorted({str(cell["environment"]["commit"])[:10] for cell in cells})
     machines = sorted({str(cell["environment"]["machine"]["cpu"]) for cell in cells})
-    lines += ["", f"{', '.join(machines)}; commits {', '.join(commits)}."]
+    notes = sorted({cell["environment"].get("note", "") for cell in cells} - {""})
+    lines += ["", "; ".join([", ".join(machines), f"commits {', '.join(commits)}", *notes]) + "."]
     return "\n".join(lines)
 
 
