@@ -143,7 +143,7 @@ def history(epochs):
 
 def test_checkpoints_keep_their_distance(tmp_path):
     file = CheckpointFile(tmp_path / "c", "x", resume=True, seconds=1000.0)
-    file.save(1, lambda: {"t": torch.ones(2)}, history(1))
+    file.save(1, lambda: {"t": torch.ones(2)}, lambda: history(1))
     assert file.load() is None
 
 
@@ -151,7 +151,7 @@ def test_checkpoints_by_epochs(tmp_path):
     file = CheckpointFile(tmp_path / "c", "x", resume=True, seconds=1000.0, epochs=3)
     written = []
     for epoch in range(1, 11):
-        file.save(epoch, lambda: {"t": torch.ones(2)}, history(epoch))
+        file.save(epoch, lambda: {"t": torch.ones(2)}, lambda epoch=epoch: history(epoch))
         written.append(file.written)
     assert written == [0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
     assert file.load()[0] == 9
@@ -169,7 +169,7 @@ def test_checkpoints_take_less_than_two_percent(tmp_path, monkeypatch):
     file = CheckpointFile(tmp_path / "c", "x", resume=True, seconds=1.0)
     for epoch in range(1, 2001):
         now += 1.0
-        file.save(epoch, slow, history(1))
+        file.save(epoch, slow, lambda: history(1))
     assert file.written > 10
     assert file.cost == 2.0 * file.written
     assert file.cost < 0.02 * now

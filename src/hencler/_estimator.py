@@ -273,7 +273,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     def _fit_network(self, graph: Graph, seed: int, device: torch.device) -> NetworkModel:
         k = self.n_clusters_
 
-        def on_epoch(epoch: int, losses: dict[str, float], embedding: Any) -> None:
+        def on_epoch(epoch: int, losses: Any, embedding: Any) -> None:
             def clusters() -> NDArray[np.int64]:
                 z = embedding()
                 # Fresh starts every epoch, as in the released code.
@@ -282,7 +282,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
             announce("training", epoch, self.epochs)
             if self.callback is not None:
-                self.callback(Epoch(epoch, self.epochs, losses, clusters))
+                self.callback(Epoch(epoch, self.epochs, losses(), clusters))
 
         return NetworkModel(device).fit(
             graph,

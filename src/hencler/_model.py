@@ -37,8 +37,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ._operators import (
+    Projections,
+    norm_softplus,
+    row_blocks,
+    sampled_error,
+    softplus,
+    two_layers,
+    weighted_projections,
+)
 from ._torch import SparseMatrix
-from ._wksvd import weighted_mean
 
 __all__ = [
     "Batch",
@@ -104,6 +112,12 @@ class FeatureRows:
 
     dense: Tensor | None = None
     sparse: SparseMatrix | None = None
+    padded: Tensor | None = None
+
+    @classmethod
+    def from_padded(cls, padded: Tensor, sparse: SparseMatrix | None = None) -> FeatureRows:
+        """From a dense part that has a column of ones at its end already."""
+        return cls(padded[:, :-1], sparse, padded)
 
     def __len__(self) -> int:
         part = self.dense if self.dense is not None else self.sparse
@@ -116,43 +130,49 @@ class FeatureRows:
         parts = [] if self.sparse is None else [self.sparse.forward.to_dense()]
         return torch.cat([*parts, *([] if self.dense is None else [self.dense])], 1)
 
-    def times(self, weight: Tensor) -> Tensor:
-        """Inputs times a weight of shape (n_sparse + n_dense, m)."""
+    @cached_property
+    def with_ones(self) -> Tensor:
+        """The dense part with a column of ones, by which a bias is a row of the weight."""
+        if self.padded is not None:
+            return self.padded
+        if self.dense is None:
+            assert self.sparse is not None
+            return self.sparse.forward.values().new_ones(len(self), 1)
+        return torch.cat([self.dense, self.dense.new_ones(len(self), 1)], 1)
+
+    def blocks(self) -> list[slice]:
+        """Rows that go through a layer together: on a CPU as many as its cache holds."""
+        return row_blocks(self.with_ones) if self.sparse is None else [slice(0, len(self))]
+
+    def times(self, weight: Tensor, rows: slice, out: Tensor | None = None) -> Tensor:
+        """Inputs and a column of ones, times a weight of shape (n_sparse + n_dense + 1, m)."""
         if self.sparse is None:
-            assert self.dense is not None
-            return self.dense @ weight
+            return torch.mm(self.with_ones[rows], weight, out=out)
         split = self.sparse.shape[1]
-        product = self.sparse @ weight[:split]
-        if self.dense is not None and self.dense.shape[1]:
-            product = product + self.dense @ weight[split:]
-        return product
+        product = torch.mm(self.with_ones, weight[split:], out=out)
+        return product.add_(self.sparse.forward @ weight[:split])
 
-    def squared_error(self, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        r"""Sum of squares of ``hidden @ weight + bias - inputs``, over all entries.
+    def transposed_times(self, grad: Tensor, rows: slice) -> Tensor:
+        """Transpose of inputs and ones times (b, m), shape (n_sparse + n_dense + 1, m)."""
+        dense = self.with_ones[rows].T @ grad
+        return dense if self.sparse is None else torch.cat([self.sparse.transposed @ grad, dense])
 
-        For sparse inputs of many nodes it is taken apart, so that nothing of the inputs' dense
-        size exists: with :math:`H = [h | 1]` and :math:`W` the weight above the bias,
-        :math:`\|HW - X\|^2 = \langle H'H, WW'\rangle - 2\langle H, XW'\rangle + \|X\|^2`.
+    def squared_error(
+        self, hidden: Tensor, weight: Tensor, bias: Tensor, sample: Tensor | None = None
+    ) -> Tensor:
+        """Sum of squares of ``hidden @ weight.T + bias - inputs``, over all entries.
+
+        Only the leading inputs count where `weight` (d, h) has fewer rows than there are. With a
+        `sample` of rows it is an unbiased estimate for sparse inputs, :func:`sampled_error`.
         """
-        if self.sparse is None:
-            assert self.dense is not None
-            return (hidden @ weight + bias - self.dense[:, : weight.shape[1]]).square().sum()
-        n, split = self.sparse.shape
-        if n * split <= (n + split) * hidden.shape[1]:  # few nodes: the plain way costs less
-            target = self._whole[:, : weight.shape[1]]
-            return (hidden @ weight + bias - target).square().sum()
-        h = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], 1)
-        w = torch.cat([weight, bias[None]], 0)
-        w_sparse = w[:, :split]
-        cross = self.sparse @ w_sparse.T
-        total = (
-            ((h.T @ h) * (w_sparse @ w_sparse.T)).sum()
-            - 2 * (h * cross).sum()
-            + self.sparse.forward.values().square().sum()
-        )
-        if self.dense is not None and w.shape[1] > split:
-            rest = w.shape[1] - split
-            total = total + (h @ w[:, split:] - self.dense[:, :rest]).square().sum()
+        if self.sparse is None or sample is None:
+            target = self._whole[:, : len(weight)]
+            return F.mse_loss(torch.addmm(bias, hidden, weight.T), target, reduction="sum")
+        split = self.sparse.shape[1]
+        total = sampled_error(hidden, weight[:split], bias[:split], self.sparse, sample)
+        if self.dense is not None and len(weight) > split:
+            rest = FeatureRows(self.dense)
+            total = total + rest.squared_error(hidden, weight[split:], bias[split:])
         return total
 
 
@@ -162,18 +182,42 @@ class FeatureMap(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.first = nn.Linear(config.n_inputs, config.hidden)
+        # The same values, stored by inputs: sparse products gather the weights of an input.
+        self.first.weight = nn.Parameter(self.first.weight.detach().T.contiguous().T)
         self.second = nn.Linear(config.hidden, config.n_features)
         self.norm = (
             nn.BatchNorm1d(config.n_features, affine=False) if config.variant == "paper" else None
         )
 
-    def forward(self, x: FeatureRows) -> Tensor:
-        z = F.leaky_relu(x.times(self.first.weight.T) + self.first.bias)
-        z = self.second(z)
+    @property
+    def layers(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.first.weight, self.first.bias, self.second.weight, self.second.bias
+
+    def end(self, z: Tensor, n: int) -> Tensor:
+        """After the layers; in training the first n rows give the moments."""
         if self.norm is None:
-            return F.leaky_relu(z)
-        # A batch of one node has no variance to divide by.
-        return F.softplus(self.norm(z) if len(z) > 1 or not self.training else z)
+            return F.leaky_relu(z, inplace=True)
+        if not self.training:
+            return softplus(self.norm(z))
+        if n == 1:  # one node has no variance to divide by
+            return F.softplus(z)
+        y, mean, variance = norm_softplus(z, n, self.norm.eps)
+        _keep_moments(self.norm, mean, variance, n)
+        return y
+
+
+@torch.no_grad()
+def _keep_moments(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, n: int) -> None:
+    """Running moments as :class:`torch.nn.BatchNorm1d` keeps them."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    assert norm.num_batches_tracked is not None
+    norm.num_batches_tracked.add_(1)
+    share: Any = norm.momentum
+    if share is None:  # plain average
+        share = 1 / norm.num_batches_tracked.to(mean.dtype)
+    norm.running_mean.lerp_(mean, share)
+    norm.running_var.lerp_(variance * (n / (n - 1)), share)
 
 
 class Statistics(NamedTuple):
@@ -192,12 +236,13 @@ class Statistics(NamedTuple):
 class Batch(NamedTuple):
     """One step's input: the inputs of some nodes, and sampled pairs of nodes.
 
-    Without ``sources`` and ``targets`` the pairs are positions within ``nodes``; with them,
-    pair i is row ``pairs[0, i]`` of ``sources`` and row ``pairs[1, i]`` of ``targets``.
-    ``is_edge`` (m,) is 1 for an edge and 0 for a pair without one, ``pair_weight`` (m,) is 0
-    for pairs that do not count. ``n_nodes`` is the size of the whole graph; ``statistics``
-    are estimates of the sums over all of it so far, into which this batch enters with the share
-    ``momentum``; without them the batch is the whole graph.
+    Pair i goes from row ``pairs[0, i]`` of ``nodes`` to row ``pairs[1, i]`` of ``nodes`` with the
+    rows of ``targets``, nodes of which only psi is wanted, below it. ``is_edge`` (m,) is 1 for an
+    edge and 0 for a pair without one; the edge loss is the sum of the pairs' losses times
+    ``pair_weight`` (m,). ``sample`` are the rows on which zeros of sparse inputs are looked at,
+    by default all. ``n_nodes`` is the size of the whole graph; ``statistics`` are estimates of
+    the sums over all of it so far, into which this batch enters with the share ``momentum``;
+    without them the batch is the whole graph.
     """
 
     nodes: FeatureRows
@@ -205,8 +250,8 @@ class Batch(NamedTuple):
     is_edge: Tensor
     pair_weight: Tensor
     n_nodes: int
-    sources: FeatureRows | None = None
     targets: FeatureRows | None = None
+    sample: Tensor | None = None
     statistics: Statistics | None = None
     momentum: float = 1.0
 
@@ -216,13 +261,6 @@ class Output(NamedTuple):
     r: Tensor
     losses: dict[str, Tensor]
     statistics: Statistics
-
-
-def _running(batch: Tensor, old: Tensor | None, share: float) -> Tensor:
-    """Value: running estimate; gradient: the batch's, an unbiased one of the whole sum's."""
-    if old is None:
-        return batch
-    return batch + (torch.lerp(old, batch, share) - batch).detach()
 
 
 def orthonormal(matrix: Tensor) -> Tensor:
@@ -278,16 +316,38 @@ class HeNClerNet(nn.Module):
 
     def maps(self, x: FeatureRows) -> tuple[Tensor, Tensor]:
         """phi and psi of some nodes, shape (b, d_f) each."""
-        phi = self.phi(x)
-        return phi, phi if self.config.shared_map else self.psi(x)
+        return self._features(x, None)
+
+    def _features(self, x: FeatureRows, targets: FeatureRows | None) -> tuple[Tensor, Tensor]:
+        """phi of some nodes, and psi of them and, below, of further ones.
+
+        Both first layers are one product: the inputs are read once.
+        """
+        n = len(x)
+        if self.config.shared_map and targets is None:
+            phi = self.phi.end(two_layers(x, self.phi.layers)[0], n)
+            return phi, phi
+        into_phi, into_psi = two_layers(x, self.phi.layers, self.psi.layers)
+        if targets is not None:
+            into_psi = torch.cat([into_psi, *two_layers(targets, self.psi.layers)])
+        return self.phi.end(into_phi, n), self.psi.end(into_psi, n)
+
+    @property
+    def _agrees(self) -> bool:
+        """Whether the loss contains the agreement of phi and psi."""
+        return self.config.variant == "paper" and self.config.losses != "reconstruction"
+
+    @property
+    def epsilon(self) -> float:
+        """What is added to every degree."""
+        return RELEASED_EPSILON if self.config.variant == "released" else 0.0
 
     def weights(
         self, phi: Tensor, psi: Tensor, mean_phi: Tensor, mean_psi: Tensor, n: int
     ) -> tuple[Tensor, Tensor]:
         """Random-walk weights 1/D of some nodes, from the means of all n nodes' features."""
-        epsilon = RELEASED_EPSILON if self.config.variant == "released" else 0.0
         d1, d2 = phi @ (n * mean_psi), psi @ (n * mean_phi)
-        return 1 / (d1 + epsilon), 1 / (d2 + epsilon)
+        return 1 / (d1 + self.epsilon), 1 / (d2 + self.epsilon)
 
     def running_statistics(self) -> Statistics | None:
         """Estimates over all nodes as the last minibatch left them."""
@@ -300,63 +360,55 @@ class HeNClerNet(nn.Module):
     # --- forward ---------------------------------------------------------------------------
 
     def forward(self, batch: Batch) -> Output:
-        phi, psi = self.maps(batch.nodes)
-        n = batch.n_nodes
-        old, share = batch.statistics, batch.momentum
-        mean_phi = _running(phi.mean(0), None if old is None else old.mean_phi, share)
-        mean_psi = _running(psi.mean(0), None if old is None else old.mean_psi, share)
-        w1, w2 = self.weights(phi, psi, mean_phi, mean_psi, n)
-        at_phi = _running(weighted_mean(phi, w1), None if old is None else old.centre_phi, share)
-        at_psi = _running(weighted_mean(psi, w2), None if old is None else old.centre_psi, share)
-        phi_c, psi_c = phi - at_phi, psi - at_psi
+        phi, psi = self._features(batch.nodes, batch.targets)
+        n, b = batch.n_nodes, len(phi)
         u, v = self.projections
-        e, r = phi_c @ u, psi_c @ v
-
+        p = weighted_projections(
+            phi, psi, u, v, n, self.epsilon, batch.statistics, batch.momentum, self._agrees
+        )
+        r = p.r[:b]
         losses: dict[str, Tensor] = {}
         if self.config.losses != "reconstruction":
-            losses["wksvd"] = self._wksvd_loss(phi_c, psi_c, e, r, w1, w2, n / len(phi))
+            losses["wksvd"] = self._wksvd_loss(p, r, u, v, n / b)
         if self.config.losses != "wksvd":
-            losses["node"] = self._node_loss(batch.nodes, e @ u.T, r @ v.T)
-            if batch.sources is not None and batch.targets is not None:
-                edge_e = (self.phi(batch.sources) - at_phi) @ u
-                edge_r = (self.psi(batch.targets) - at_psi) @ v
-            else:
-                edge_e, edge_r = e, r
-            losses["edge"] = self._edge_loss(batch, edge_e, edge_r, u, v)
-        return Output(e, r, losses, Statistics(mean_phi, mean_psi, at_phi, at_psi))
+            losses["node"] = self._node_loss(batch, p.e, r, u, v)
+            losses["edge"] = self._edge_loss(batch, p.e, p.r, u, v)
+        return Output(p.e, r, losses, Statistics(*p[-4:]))
 
-    def _wksvd_loss(
-        self,
-        phi: Tensor,
-        psi: Tensor,
-        e: Tensor,
-        r: Tensor,
-        w1: Tensor,
-        w2: Tensor,
-        scale: float,
-    ) -> Tensor:
+    def _wksvd_loss(self, p: Projections, r: Tensor, u: Tensor, v: Tensor, scale: float) -> Tensor:
         r"""Paper: :math:`-\sum_v w_{1v} e_v'\Sigma^{-1}e_v - \sum_v w_{2v} r_v'\Sigma^{-1}r_v
         + \mathrm{Tr}(U'V) + \sum_v\sqrt{w_{1v}w_{2v}}\,\phi_v'\psi_v`.
 
         Released: :math:`\ell^2`, :math:`\ell = \frac1n\sum_v(w_{1v}\|e_v\|+w_{2v}\|r_v\|)`.
         """
         if self.config.variant == "released":
-            return (w1 * e.norm(dim=1) + w2 * r.norm(dim=1)).mean().square()
-        sigma = self.sigma
-        u, v = self.projections
-        variance = (w1 @ e.square() + w2 @ r.square()) / sigma
-        agreement = (w1 * w2).sqrt() @ (phi * psi).sum(1)
+            return (p.w1 @ p.e.norm(dim=1) + p.w2 @ r.norm(dim=1)).div(len(r)).square()
+        variance = (p.w1 @ p.e.square() + p.w2 @ r.square()) / self.sigma
+        assert p.agreement is not None
+        agreement = (p.w1 * p.w2).sqrt() @ p.agreement
         return scale * (agreement - variance.sum()) + (u * v).sum()
 
-    def _node_loss(self, nodes: FeatureRows, phi_hat: Tensor, psi_hat: Tensor) -> Tensor:
-        hidden = F.leaky_relu(self.decoder_hidden(torch.cat([phi_hat, psi_hat], 1)))
+    def _node_loss(self, batch: Batch, e: Tensor, r: Tensor, u: Tensor, v: Tensor) -> Tensor:
+        """Squared error of the decoder, whose input is [U e_v | V r_v].
+
+        That input has rank 2 s, so that its first layer is one of 2 s columns:
+        W [U e | V r] = [W_1 U | W_2 V] [e | r].
+        """
+        w_phi, w_psi = self.decoder_hidden.weight.split(self.config.n_features, 1)
+        weight = torch.cat([w_phi @ u, w_psi @ v], 1)
+        hidden = torch.addmm(self.decoder_hidden.bias, torch.cat([e, r], 1), weight.T)
+        hidden = F.leaky_relu(hidden, inplace=True)
         out = self.decoder_out
-        error = nodes.squared_error(hidden, out.weight.T, out.bias) / len(nodes)
+        error = batch.nodes.squared_error(hidden, out.weight, out.bias, batch.sample) / len(e)
         return error / self.config.n_targets if self.config.variant == "released" else error
 
     def _edge_loss(self, batch: Batch, e: Tensor, r: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """Binary cross-entropy of sigmoid(e_u' U'V r_v) over the sampled pairs."""
         source, target = batch.pairs
-        logits = ((e @ (u.T @ v))[source] * r[target]).sum(1)
-        each = F.binary_cross_entropy_with_logits(logits, batch.is_edge, reduction="none")
-        return (each * batch.pair_weight).sum() / batch.pair_weight.sum().clamp(min=1.0)
+        if self.config.variant == "released":
+            # U'V = 0, so that no gradient reaches e and r: none is carried there.
+            e, r = e.detach(), r.detach()
+        logits = (e.index_select(0, source) @ (u.T @ v) * r.index_select(0, target)).sum(1)
+        return F.binary_cross_entropy_with_logits(
+            logits, batch.is_edge, batch.pair_weight, reduction="sum"
+        )

@@ -233,7 +233,7 @@ class CheckpointFile:
         self,
         epoch: int,
         tensors: Callable[[], dict[str, Tensor]],
-        history: list[dict[str, float]],
+        history: Callable[[], list[dict[str, float]]],
         *,
         force: bool = False,
     ) -> None:
@@ -242,7 +242,7 @@ class CheckpointFile:
         due = self.epochs is not None and epoch - self._last_epoch >= self.epochs
         if not (force or due or start - self._last >= self._wait):
             return
-        header = {"fingerprint": self.fingerprint, "epoch": epoch, "history": history}
+        header = {"fingerprint": self.fingerprint, "epoch": epoch, "history": history()}
         write_model(self.folder, header, {k: v.cpu().numpy() for k, v in tensors().items()})
         self._last, self._last_epoch = time.monotonic(), epoch
         self._wait = max(self.seconds, _COST * (self._last - start))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,16 @@ class SparseMatrix:
         self.shape: tuple[int, int] = matrix.shape
         self.forward = sparse_tensor(matrix.tocsr(), device, dtype)
         self.transposed = sparse_tensor(matrix.T.tocsr(), device, dtype)
+
+    @cached_property
+    def column_sums(self) -> Tensor:
+        """X'1, shape (columns,)."""
+        return (self.transposed @ self.forward.values().new_ones(self.shape[0], 1))[:, 0]
+
+    @cached_property
+    def squared_norm(self) -> Tensor:
+        """Sum of the squares of all entries."""
+        return self.forward.values().square().sum()
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product: Tensor = _Spmm.apply(self.forward, self.transposed, dense)

@@ -20,13 +20,19 @@ from ._cayley import CayleyAdam
 from ._errors import HenclerWarning, ModelFileError
 from ._graph import row_blocks
 from ._model import Batch, FeatureRows, HeNClerNet, Output, Statistics
-from ._sampling import PairSampler
+from ._sampling import BatchPairs, BatchPairSampler, PairSampler
 from ._torch import SparseMatrix
 
 __all__ = ["Checkpoint", "NodeInputs", "TrainingSettings", "embed", "final_statistics", "train"]
 
 PAIRS_PER_NODE = 2
-"""Edges, and as many non-edges, drawn per node and epoch."""
+"""Edges, and as many non-edges, drawn per node and epoch of full batches."""
+
+EDGES_PER_BATCH_NODE = 0.25
+"""Edges drawn per node of a minibatch; each sends one more node through psi."""
+
+SAMPLED_ROWS = 512
+"""Nodes on which the zeros of sparse attributes are looked at in a step."""
 
 _MOMENTUM = 0.1
 """Share of a minibatch in the running estimates of the sums over all nodes."""
@@ -60,10 +66,11 @@ class NodeInputs:
     def rows(self, index: Any, device: torch.device) -> FeatureRows:
         """Inputs of the nodes in `index` (a slice or positions) on `device`, in float32."""
         parts = [p[index] for p in (self.dense, self.encoding) if p is not None]
-        dense = torch.from_numpy(np.hstack(parts).astype(np.float32)).to(device)
-        if self.sparse is None:
-            return FeatureRows(dense)
-        return FeatureRows(dense, SparseMatrix(self.sparse[index], device))
+        width = sum(p.shape[1] for p in parts)
+        padded = np.empty((len(parts[0]), width + 1), dtype=np.float32)
+        np.concatenate([*parts, np.ones((len(padded), 1))], 1, out=padded, casting="same_kind")
+        sparse = None if self.sparse is None else SparseMatrix(self.sparse[index], device)
+        return FeatureRows.from_padded(torch.from_numpy(padded).to(device), sparse)
 
 
 class Checkpoint(Protocol):
@@ -75,13 +82,14 @@ class Checkpoint(Protocol):
         self,
         epoch: int,
         tensors: Callable[[], dict[str, Tensor]],
-        history: list[dict[str, float]],
+        history: Callable[[], list[dict[str, float]]],
         *,
         force: bool,
     ) -> None: ...
 
 
-OnEpoch = Callable[[int, dict[str, float], Callable[[], NDArray[Any]]], None]
+OnEpoch = Callable[[int, Callable[[], dict[str, float]], Callable[[], NDArray[Any]]], None]
+"""Told the epoch, and how to see its losses and its embedding; looking waits for the device."""
 
 
 def train(
@@ -101,35 +109,27 @@ def train(
     training after the current epoch.
     """
     net.to(device).train()
-    sampler = PairSampler(adjacency, device)
     optimisers = _optimisers(net, settings)
-    history: list[dict[str, float]] = []
+    history = _History()
     first = 1
     if checkpoint is not None and (saved := checkpoint.load()) is not None:
-        done, tensors, history = saved
+        done, tensors, history.records = saved
         _restore(net, optimisers, tensors, settings)
         first = done + 1
 
     n = len(inputs)
     full = settings.batch_size is None or settings.batch_size >= n
-    whole = inputs.rows(slice(None), device) if full else None
+    make = _full_batch_epochs if full else _minibatch_epochs
+    run_epoch = make(net, inputs, adjacency, settings, optimisers, device)
     with _interruptible() as interrupted:
         for epoch in range(first, settings.epochs + 1):
-            generator = _generator(settings.seed, epoch, device)
-            if whole is not None:
-                pairs = sampler.draw(PAIRS_PER_NODE * n, generator)
-                losses, embedding = _step(net, Batch(whole, *pairs, n), optimisers)
-            else:
-                losses, embedding = _minibatch_epoch(
-                    net, inputs, sampler, settings, optimisers, generator, device
-                )
-            record = {"epoch": float(epoch), **{k: float(v) for k, v in losses.items()}}
-            history.append(record)
+            losses, embedding = run_epoch(epoch)
+            history.append(epoch, losses)
             if on_epoch is not None:
-                on_epoch(epoch, record, embedding)
+                on_epoch(epoch, lambda: history.fetched()[-1], embedding)
             stop = interrupted() and epoch < settings.epochs
             if checkpoint is not None:
-                checkpoint.save(epoch, lambda: _state(net, optimisers), history, force=stop)
+                checkpoint.save(epoch, lambda: _state(net, optimisers), history.fetched, force=stop)
             if stop:
                 warnings.warn(
                     f"training was interrupted after epoch {epoch} of {settings.epochs}; the "
@@ -138,16 +138,55 @@ def train(
                     stacklevel=2,
                 )
                 break
-    return history
+    return history.fetched()
 
 
-def _step(
-    net: HeNClerNet, batch: Batch, optimisers: list[torch.optim.Optimizer]
-) -> tuple[dict[str, Tensor], Callable[[], NDArray[Any]]]:
-    losses, output = _update(net, batch, optimisers)
-    # The embedding of the forward pass, before the update, is what the released code scores.
-    both = torch.cat([output.e, output.r], 1).detach()
-    return losses, lambda: both.cpu().numpy()
+class _History:
+    """Losses of every epoch, fetched from the device only when someone wants to see them."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, float]] = []
+        self._waiting: list[tuple[int, dict[str, Tensor]]] = []
+
+    def append(self, epoch: int, losses: dict[str, Tensor]) -> None:
+        self._waiting.append((epoch, losses))
+
+    def fetched(self) -> list[dict[str, float]]:
+        if self._waiting:
+            rows = torch.stack([torch.stack(list(losses.values())) for _, losses in self._waiting])
+            for (epoch, losses), values in zip(self._waiting, rows.tolist()):
+                self.records.append({"epoch": float(epoch), **dict(zip(losses, values))})
+            self._waiting.clear()
+        return self.records
+
+
+Embedding = Callable[[], NDArray[Any]]
+RunEpoch = Callable[[int], tuple[dict[str, Tensor], Embedding]]
+
+
+def _full_batch_epochs(
+    net: HeNClerNet,
+    inputs: NodeInputs,
+    adjacency: Any,
+    settings: TrainingSettings,
+    optimisers: list[torch.optim.Optimizer],
+    device: torch.device,
+) -> RunEpoch:
+    """Function that runs one epoch, a single step on all nodes."""
+    n = len(inputs)
+    sampler = PairSampler(adjacency, device)
+    whole = inputs.rows(slice(None), device)
+
+    def run(epoch: int) -> tuple[dict[str, Tensor], Embedding]:
+        generator = _generator(settings.seed, epoch, device)
+        pairs = sampler.draw(PAIRS_PER_NODE * n, generator)
+        sample = _sampled_rows(whole, generator, device)
+        losses, output = _update(net, Batch(whole, *pairs, n, sample=sample), optimisers)
+        # The embedding of the forward pass, before the update, is what the released code scores.
+        e, r = output.e.detach(), output.r.detach()
+        return losses, lambda: torch.cat([e, r], 1).cpu().numpy()
+
+    return run
 
 
 def _update(
@@ -165,51 +204,79 @@ def _update(
     return losses, output
 
 
-def _minibatch_epoch(
+def _sampled_rows(
+    nodes: FeatureRows, generator: torch.Generator, device: torch.device
+) -> Tensor | None:
+    """Rows on which zeros are looked at, or None where all of them cost little more."""
+    if nodes.sparse is None or len(nodes) <= 2 * SAMPLED_ROWS:
+        return None
+    return torch.randperm(len(nodes), generator=generator, device=device)[:SAMPLED_ROWS]
+
+
+def _minibatch_epochs(
     net: HeNClerNet,
     inputs: NodeInputs,
-    sampler: PairSampler,
+    adjacency: Any,
     settings: TrainingSettings,
     optimisers: list[torch.optim.Optimizer],
-    generator: torch.Generator,
     device: torch.device,
-) -> tuple[dict[str, Tensor], Callable[[], NDArray[Any]]]:
+) -> RunEpoch:
+    """Function that runs one epoch, steps on all nodes in random order."""
     n, size = len(inputs), settings.batch_size
     assert size is not None
-    order = torch.randperm(n, generator=generator, device=device).cpu().numpy()
-    totals: dict[str, Tensor] = {}
-    running: Statistics | None = net.running_statistics()
-    for start in range(0, n, size):
-        chosen = np.sort(order[start : start + size])
-        pairs, is_edge, weight = sampler.draw(PAIRS_PER_NODE * len(chosen), generator)
-        source, target = pairs.cpu().numpy()
-        arange = torch.arange(len(source), device=device)
-        batch = Batch(
-            inputs.rows(chosen, device),
-            torch.stack([arange, arange]),
-            is_edge,
-            weight,
-            n,
-            sources=inputs.rows(source, device),
-            targets=inputs.rows(target, device),
-            statistics=running,
-            momentum=_MOMENTUM,
-        )
-        losses, output = _update(net, batch, optimisers)
-        running = Statistics(*(value.detach() for value in output.statistics))
-        share = len(chosen) / n
-        for name, value in losses.items():
-            totals[name] = totals.get(name, torch.zeros((), device=device)) + share * value
-    assert running is not None
-    net.keep_running_statistics(running)
+    sampler = BatchPairSampler(adjacency, EDGES_PER_BATCH_NODE, PAIRS_PER_NODE)
 
-    def embedding() -> NDArray[Any]:
-        training = net.training
-        e, r = embed(net, inputs, final_statistics(net, inputs, device), device)
-        net.train(training)
-        return np.concatenate([e, r], 1)
+    def run(epoch: int) -> tuple[dict[str, Tensor], Embedding]:
+        generator = _generator(settings.seed, epoch, device)
+        rng = np.random.default_rng([settings.seed, epoch])
+        order = rng.permutation(n)
+        totals: dict[str, Tensor] = {}
+        running: Statistics | None = net.running_statistics()
+        for start in range(0, n, size):
+            chosen = np.sort(order[start : start + size])
+            batch = _minibatch(inputs, sampler.draw(chosen, rng), chosen, generator, device)
+            batch = batch._replace(statistics=running, momentum=_MOMENTUM)
+            losses, output = _update(net, batch, optimisers)
+            running = Statistics(*(value.detach() for value in output.statistics))
+            share = len(chosen) / n
+            for name, value in losses.items():
+                totals[name] = totals.get(name, torch.zeros((), device=device)) + share * value
+        assert running is not None
+        net.keep_running_statistics(running)
+        return totals, lambda: _embedding(net, inputs, device)
 
-    return totals, embedding
+    return run
+
+
+def _minibatch(
+    inputs: NodeInputs,
+    drawn: BatchPairs,
+    chosen: NDArray[np.int64],
+    generator: torch.Generator,
+    device: torch.device,
+) -> Batch:
+    nodes = inputs.rows(chosen, device)
+    # Every further target once, in ascending order: it may lie on disk.
+    further, position = np.unique(drawn.targets, return_inverse=True)
+    pairs = drawn.pairs.copy()
+    pairs[1, : len(position)] = len(chosen) + position
+    return Batch(
+        nodes,
+        torch.from_numpy(pairs).to(device),
+        torch.from_numpy(drawn.is_edge).to(device),
+        torch.from_numpy(drawn.weight).to(device),
+        len(inputs),
+        targets=inputs.rows(further, device) if len(further) else None,
+        sample=_sampled_rows(nodes, generator, device),
+    )
+
+
+def _embedding(net: HeNClerNet, inputs: NodeInputs, device: torch.device) -> NDArray[Any]:
+    """[e | r] as they would be if the training ended here."""
+    training = net.training
+    e, r = embed(net, inputs, final_statistics(net, inputs, device), device)
+    net.train(training)
+    return np.concatenate([e, r], 1)
 
 
 # --- after training --------------------------------------------------------------------------
@@ -275,10 +342,18 @@ def _forward_blocks(net: HeNClerNet, inputs: NodeInputs) -> Iterator[slice]:
 def _optimisers(net: HeNClerNet, settings: TrainingSettings) -> list[torch.optim.Optimizer]:
     stiefel = getattr(net, "stiefel", None)
     rest = [p for p in net.parameters() if p is not stiefel]
-    optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(rest, lr=settings.learning_rate)]
+    optimisers: list[torch.optim.Optimizer] = [_adam(rest, settings.learning_rate)]
     if stiefel is not None:
         optimisers.append(CayleyAdam([stiefel], lr=settings.learning_rate, seed=settings.seed))
     return optimisers
+
+
+def _adam(parameters: list[Any], learning_rate: float) -> torch.optim.Adam:
+    """Adam as one kernel per tensor, or as several where this version of torch has no such."""
+    try:
+        return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
+    except RuntimeError:
+        return torch.optim.Adam(parameters, lr=learning_rate)
 
 
 def _generator(seed: int, epoch: int, device: torch.device) -> torch.Generator:
@@ -306,9 +381,13 @@ def _restore(
     net.load_state_dict({k[4:]: v for k, v in tensors.items() if k.startswith("net.")})
     for i, optimiser in enumerate(optimisers):
         state: dict[int, dict[str, Tensor]] = {}
+        parameters = optimiser.param_groups[0]["params"]
         for name, value in tensors.items():
             kind, *rest = name.split(".")
             if kind == "optimiser" and int(rest[0]) == i:
+                like = parameters[int(rest[1])]
+                if value.shape == like.shape:  # stored as the parameter is: Adam's kernel asks so
+                    value = torch.empty_like(like).copy_(value)
                 state.setdefault(int(rest[1]), {})[rest[2]] = value
         optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
