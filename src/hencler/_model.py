@@ -152,10 +152,13 @@ class FeatureRows:
         product = torch.mm(self.with_ones, weight[split:], out=out)
         return product.add_(self.sparse.forward @ weight[:split])
 
-    def transposed_times(self, grad: Tensor, rows: slice) -> Tensor:
-        """Transpose of inputs and ones times (b, m), shape (n_sparse + n_dense + 1, m)."""
-        dense = self.with_ones[rows].T @ grad
-        return dense if self.sparse is None else torch.cat([self.sparse.transposed @ grad, dense])
+    def add_transposed_times(self, grad: Tensor, rows: slice, out: Tensor) -> None:
+        """Add transposed inputs and ones times (b, m) to `out`, (n_sparse + n_dense + 1, m)."""
+        split = 0
+        if self.sparse is not None:
+            split = self.sparse.shape[1]
+            out[:split] += self.sparse.transposed @ grad
+        out[split:].addmm_(self.with_ones[rows].T, grad)
 
     def squared_error(
         self, hidden: Tensor, weight: Tensor, bias: Tensor, sample: Tensor | None = None

@@ -55,8 +55,8 @@ class Inputs(Protocol):
     def times(self, weight: Tensor, rows: slice, out: Tensor | None) -> Tensor:
         """[X | 1] weight, of some rows, written to `out` if given."""
 
-    def transposed_times(self, grad: Tensor, rows: slice) -> Tensor:
-        """[X | 1]' grad, of some rows."""
+    def add_transposed_times(self, grad: Tensor, rows: slice, out: Tensor) -> None:
+        """Add [X | 1]' grad, of some rows, to `out`."""
 
 
 def two_layers(x: Inputs, *layers: tuple[Tensor, Tensor, Tensor, Tensor]) -> tuple[Tensor, ...]:
@@ -72,8 +72,10 @@ class _TwoLayers(Function):
     @staticmethod
     def forward(ctx: Any, x: Inputs, *tensors: Tensor) -> tuple[Tensor, ...]:
         first, second, bias = tensors[::4], tensors[2::4], tensors[3::4]
-        weight = torch.cat([torch.cat(first).T, torch.cat(tensors[1::4])[None]])
         widths = [len(w) for w in first]
+        weight = first[0].new_empty(first[0].shape[1] + 1, sum(widths))
+        for part, w, b in zip(weight.split(widths, 1), first, tensors[1::4]):
+            part[:-1], part[-1] = w.T, b
         out = tuple(weight.new_empty(len(x), len(w)) for w in second)
         kept = [] if len(weight) <= _CHEAP_INPUTS else [weight.new_empty(len(x), sum(widths))]
         for rows in x.blocks():
@@ -102,7 +104,7 @@ class _TwoLayers(Function):
             torch.ops.aten.leaky_relu_backward.grad_input(
                 d_hidden, hidden, _SLOPE, True, grad_input=d_hidden
             )
-            d_first += x.transposed_times(d_hidden, rows)
+            x.add_transposed_times(d_hidden, rows, d_first)
         d_weight, d_bias = d_first[:-1].T.split(widths), d_first[-1].split(widths)
         out: list[Any] = [None]
         for w, b, w_2, grad in zip(d_weight, d_bias, d_second, grads):

@@ -31,7 +31,7 @@ PAIRS_PER_NODE = 2
 EDGES_PER_BATCH_NODE = 0.25
 """Edges drawn per node of a minibatch; each sends one more node through psi."""
 
-SAMPLED_ROWS = 512
+SAMPLED_ROWS = 256
 """Nodes on which the zeros of sparse attributes are looked at in a step."""
 
 _MOMENTUM = 0.1

@@ -707,6 +707,37 @@ def _check_dataset(name: str) -> None:
         )
 
 
+@bench_app.command("speed")
+def bench_speed(
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    sections: Annotated[str | None, typer.Option(help="Names, with commas; default: all.")] = None,
+    graphs: Annotated[str | None, typer.Option(help="Names, with commas; default: all.")] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Time per comparison.")] = 6.0,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per score.")] = 5,
+    store: Annotated[
+        Path | None, typer.Option("--out", help="File to write; default: by device.")
+    ] = None,
+) -> None:
+    """Epochs of the trained presets beside bare autoencoders, and times to a clustering.
+
+    Example: hencler bench speed --sections epoch --graphs chameleon
+    """
+    from ._torch import resolve_device
+    from .bench.speed import run
+
+    target = store or RESULTS / f"speed-{resolve_device(device).type}.json"
+    run(
+        target,
+        device=device,
+        sections=_names(sections),
+        graphs=_names(graphs),
+        seconds=seconds,
+        seeds=seeds,
+        say=lambda line: err.print(line, highlight=False, markup=False, soft_wrap=True),
+    )
+    out.print(str(target))
+
+
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
