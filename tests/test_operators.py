@@ -75,7 +75,7 @@ def test_norm_softplus(n):
 
     # softplus is good to single precision only
     for a, b in zip(
-        gradients(lambda z: norm_softplus(z.clone(), n, 1e-5), random(20, 4)),
+        gradients(lambda z: norm_softplus(z.clone(), n, 1e-5, n), random(20, 4)),
         gradients(plain, random(20, 4)),
     ):
         for x, y in zip(a, b, strict=True):
@@ -112,7 +112,9 @@ def test_weighted_projections(agree, share, extra):
 
     inputs = random(b, 6).abs(), random(b + extra, 6, seed=1).abs(), random(6, 3), random(6, 3)
     assert_same(
-        lambda *x: weighted_projections(*x, n, 0.1, running, share or 1.0, agree), plain, *inputs
+        lambda *x: weighted_projections(*x, n, b, 0.1, running, share or 1.0, agree),
+        plain,
+        *inputs,
     )
 
 

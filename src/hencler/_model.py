@@ -46,6 +46,7 @@ from ._operators import (
     two_layers,
     weighted_projections,
 )
+from ._ranks import ALONE, Ranks
 from ._torch import SparseMatrix
 
 __all__ = [
@@ -196,16 +197,17 @@ class FeatureMap(nn.Module):
     def layers(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.first.weight, self.first.bias, self.second.weight, self.second.bias
 
-    def end(self, z: Tensor, n: int) -> Tensor:
-        """After the layers; in training the first n rows give the moments."""
+    def end(self, z: Tensor, n: int, total: int, ranks: Ranks) -> Tensor:
+        """After the layers; in training the first n rows, `total` over all ranks, give the
+        moments."""
         if self.norm is None:
             return F.leaky_relu(z, inplace=True)
         if not self.training:
             return softplus(self.norm(z))
-        if n == 1:  # one node has no variance to divide by
+        if total == 1:  # one node has no variance to divide by
             return F.softplus(z)
-        y, mean, variance = norm_softplus(z, n, self.norm.eps)
-        _keep_moments(self.norm, mean, variance, n)
+        y, mean, variance = norm_softplus(z, n, self.norm.eps, total, ranks)
+        _keep_moments(self.norm, mean, variance, total)
         return y
 
 
@@ -245,7 +247,9 @@ class Batch(NamedTuple):
     ``pair_weight`` (m,). ``sample`` are the rows on which zeros of sparse inputs are looked at,
     by default all. ``n_nodes`` is the size of the whole graph; ``statistics`` are estimates of
     the sums over all of it so far, into which this batch enters with the share ``momentum``;
-    without them the batch is the whole graph.
+    without them the batch is the whole graph. Over several ranks the batch is the union of theirs,
+    of ``n_batch`` nodes in all, of which this rank's begin at ``start``; targets of pairs are then
+    positions in that union, sources still in ``nodes``.
     """
 
     nodes: FeatureRows
@@ -257,6 +261,8 @@ class Batch(NamedTuple):
     sample: Tensor | None = None
     statistics: Statistics | None = None
     momentum: float = 1.0
+    n_batch: int | None = None
+    start: int = 0
 
 
 class Output(NamedTuple):
@@ -281,6 +287,7 @@ class HeNClerNet(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.ranks = ALONE
         d, s = config.n_features, config.n_components
         self.phi = FeatureMap(config)
         self.psi = self.phi if config.shared_map else FeatureMap(config)
@@ -319,21 +326,27 @@ class HeNClerNet(nn.Module):
 
     def maps(self, x: FeatureRows) -> tuple[Tensor, Tensor]:
         """phi and psi of some nodes, shape (b, d_f) each."""
-        return self._features(x, None)
+        return self._features(x, None, len(x), ALONE)
 
-    def _features(self, x: FeatureRows, targets: FeatureRows | None) -> tuple[Tensor, Tensor]:
-        """phi of some nodes, and psi of them and, below, of further ones.
+    def layers(self, x: FeatureRows) -> tuple[Tensor, ...]:
+        """Values of both maps before their end; of a shared map once."""
+        if self.config.shared_map:
+            return two_layers(x, self.phi.layers)
+        return two_layers(x, self.phi.layers, self.psi.layers)
 
-        Both first layers are one product: the inputs are read once.
-        """
+    def _features(
+        self, x: FeatureRows, targets: FeatureRows | None, total: int, ranks: Ranks
+    ) -> tuple[Tensor, Tensor]:
+        """phi of some nodes, and psi of them and, below, of further ones."""
         n = len(x)
+        into_phi, *rest = self.layers(x)
         if self.config.shared_map and targets is None:
-            phi = self.phi.end(two_layers(x, self.phi.layers)[0], n)
+            phi = self.phi.end(into_phi, n, total, ranks)
             return phi, phi
-        into_phi, into_psi = two_layers(x, self.phi.layers, self.psi.layers)
+        into_psi = rest[0] if rest else into_phi.clone()
         if targets is not None:
             into_psi = torch.cat([into_psi, *two_layers(targets, self.psi.layers)])
-        return self.phi.end(into_phi, n), self.psi.end(into_psi, n)
+        return self.phi.end(into_phi, n, total, ranks), self.psi.end(into_psi, n, total, ranks)
 
     @property
     def _agrees(self) -> bool:
@@ -363,36 +376,47 @@ class HeNClerNet(nn.Module):
     # --- forward ---------------------------------------------------------------------------
 
     def forward(self, batch: Batch) -> Output:
-        phi, psi = self._features(batch.nodes, batch.targets)
-        n, b = batch.n_nodes, len(phi)
+        """Over several ranks the losses are this rank's share: their sum is the loss."""
+        ranks, n, b = self.ranks, batch.n_nodes, len(batch.nodes)
+        total = batch.n_batch or b
+        phi, psi = self._features(batch.nodes, batch.targets, total, ranks)
         u, v = self.projections
         p = weighted_projections(
-            phi, psi, u, v, n, self.epsilon, batch.statistics, batch.momentum, self._agrees
-        )
+            phi, psi, u, v, n, total, self.epsilon, batch.statistics, batch.momentum, self._agrees,
+            ranks,
+        )  # fmt: skip
         r = p.r[:b]
         losses: dict[str, Tensor] = {}
         if self.config.losses != "reconstruction":
-            losses["wksvd"] = self._wksvd_loss(p, r, u, v, n / b)
+            losses["wksvd"] = self._wksvd_loss(p, r, u, v, n, total)
         if self.config.losses != "wksvd":
-            losses["node"] = self._node_loss(batch, p.e, r, u, v)
-            losses["edge"] = self._edge_loss(batch, p.e, p.r, u, v)
+            losses["node"] = self._node_loss(batch, p.e, r, u, v) / total
+            if ranks.size > 1:
+                everywhere = torch.cat([ranks.gather(r, batch.start, total), p.r[b:]])
+            else:
+                everywhere = p.r
+            losses["edge"] = self._edge_loss(batch, p.e, everywhere, u, v)
         return Output(p.e, r, losses, Statistics(*p[-4:]))
 
-    def _wksvd_loss(self, p: Projections, r: Tensor, u: Tensor, v: Tensor, scale: float) -> Tensor:
+    def _wksvd_loss(
+        self, p: Projections, r: Tensor, u: Tensor, v: Tensor, n: int, total: int
+    ) -> Tensor:
         r"""Paper: :math:`-\sum_v w_{1v} e_v'\Sigma^{-1}e_v - \sum_v w_{2v} r_v'\Sigma^{-1}r_v
         + \mathrm{Tr}(U'V) + \sum_v\sqrt{w_{1v}w_{2v}}\,\phi_v'\psi_v`.
 
         Released: :math:`\ell^2`, :math:`\ell = \frac1n\sum_v(w_{1v}\|e_v\|+w_{2v}\|r_v\|)`.
         """
+        ranks = self.ranks
         if self.config.variant == "released":
-            return (p.w1 @ p.e.norm(dim=1) + p.w2 @ r.norm(dim=1)).div(len(r)).square()
+            norms = p.w1 @ p.e.norm(dim=1) + p.w2 @ r.norm(dim=1)
+            return (ranks.total(norms) / total).square() / ranks.size
         variance = (p.w1 @ p.e.square() + p.w2 @ r.square()) / self.sigma
         assert p.agreement is not None
         agreement = (p.w1 * p.w2).sqrt() @ p.agreement
-        return scale * (agreement - variance.sum()) + (u * v).sum()
+        return (n / total) * (agreement - variance.sum()) + (u * v).sum() / ranks.size
 
     def _node_loss(self, batch: Batch, e: Tensor, r: Tensor, u: Tensor, v: Tensor) -> Tensor:
-        """Squared error of the decoder, whose input is [U e_v | V r_v].
+        """Squared error of the decoder, summed over nodes; its input is [U e_v | V r_v].
 
         That input has rank 2 s, so that its first layer is one of 2 s columns:
         W [U e | V r] = [W_1 U | W_2 V] [e | r].
@@ -402,7 +426,7 @@ class HeNClerNet(nn.Module):
         hidden = torch.addmm(self.decoder_hidden.bias, torch.cat([e, r], 1), weight.T)
         hidden = F.leaky_relu(hidden, inplace=True)
         out = self.decoder_out
-        error = batch.nodes.squared_error(hidden, out.weight, out.bias, batch.sample) / len(e)
+        error = batch.nodes.squared_error(hidden, out.weight, out.bias, batch.sample)
         return error / self.config.n_targets if self.config.variant == "released" else error
 
     def _edge_loss(self, batch: Batch, e: Tensor, r: Tensor, u: Tensor, v: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from ._errors import HenclerWarning, ModelFileError, ParameterError
 from ._graph import Graph, check_ids, row_blocks
 from ._links import LinkColumns, known_links
 from ._model import HeNClerNet, Losses, ModelConfig, Statistics, Variant
+from ._ranks import current_ranks
 from ._stability import Reassign
 from ._state import checked
 from ._torch import seeded
@@ -106,6 +107,7 @@ class NetworkModel:
         }
         with seeded(settings.seed, self.device):
             self.net = HeNClerNet(ModelConfig(**shapes, **config))
+        ranks = current_ranks(self.device)
         self.history = train(
             self.net,
             inputs,
@@ -114,9 +116,10 @@ class NetworkModel:
             self.device,
             on_epoch=on_epoch,
             checkpoint=checkpoint,
+            ranks=ranks,
         )
-        self.statistics = final_statistics(self.net, inputs, self.device)
-        self.e, self.r = embed(self.net, inputs, self.statistics, self.device)
+        self.statistics = final_statistics(self.net, inputs, self.device, ranks)
+        self.e, self.r = embed(self.net, inputs, self.statistics, self.device, ranks)
         if not all(np.isfinite(z[rows]).all() for z in (self.e, self.r) for rows in _blocks(z)):
             raise ParameterError(
                 "the training diverged: the embedding is not finite",

@@ -18,6 +18,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from ._ranks import ALONE, Ranks
 from ._torch import SparseMatrix
 
 __all__ = [
@@ -122,21 +123,24 @@ def softplus(z: Tensor, out: Tensor | None = None) -> Tensor:
     return torch.maximum(z, y, out=y)
 
 
-def norm_softplus(z: Tensor, n: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+def norm_softplus(
+    z: Tensor, n: int, eps: float, total: int, ranks: Ranks = ALONE
+) -> tuple[Tensor, Tensor, Tensor]:
     r"""Softplus of the columns of z (m, d), normalised by the moments of its first n rows.
 
     .. math:: y = \log(1 + \exp(\hat z)), \quad \hat z = (z - \mu) / \sqrt{\sigma^2 + \epsilon},
               \quad \mu = \tfrac1n\textstyle\sum_{i<n} z_i,
               \quad \sigma^2 = \tfrac1n\sum_{i<n} (z_i - \mu)^2
 
-    Rows from n on are normalised alike but do not enter the moments. z itself is overwritten.
+    Rows from n on are normalised alike but do not enter the moments. Over several ranks the
+    moments are those of the first rows of all, `total` in number. z itself is overwritten.
 
     Returns
     -------
     y : (m, d), differentiable in z
     mean, variance : (d,), of the first n rows, without a gradient
     """
-    _, y, mean, variance = _NormSoftplus.apply(z, n, eps)
+    _, y, mean, variance = _NormSoftplus.apply(z, n, eps, total, ranks)
     return y, mean, variance
 
 
@@ -144,27 +148,32 @@ class _NormSoftplus(Function):
     """In place of z, block by block: on a CPU memory, not arithmetic, is what costs."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, n: int, eps: float) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, z: Tensor, n: int, eps: float, total: int, ranks: Ranks
+    ) -> tuple[Tensor, ...]:
         blocks = row_blocks(z)
-        mean = z[:n].sum(0) / n
+        mean = z[:n].sum(0)
+        ranks.sum_(mean)
+        mean /= total
         squares = torch.zeros_like(mean)
         for rows in blocks:
             z[rows].sub_(mean)
             squares += z[rows.start : min(n, rows.stop)].square().sum(0)
-        variance = squares / n
+        ranks.sum_(squares)
+        variance = squares / total
         inverse = torch.rsqrt(variance + eps)
         y = torch.empty_like(z)
         for rows in blocks:
             softplus(z[rows].mul_(inverse), out=y[rows])
         ctx.mark_dirty(z)
         ctx.save_for_backward(z, inverse)
-        ctx.n = n
+        ctx.n, ctx.total, ctx.ranks = n, total, ranks
         ctx.mark_non_differentiable(mean, variance)
         return z, y, mean, variance
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, _: Tensor, grad: Tensor, *__: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, _: Tensor, grad: Tensor, *__: Tensor) -> tuple[Any, ...]:
         z_hat, inverse = ctx.saved_tensors
         n, blocks, d = ctx.n, row_blocks(z_hat), torch.empty_like(grad)
         shift, along = torch.zeros_like(inverse), torch.zeros_like(inverse)
@@ -173,12 +182,13 @@ class _NormSoftplus(Function):
             shift += g.sum(0)
             along += (g * z_hat[rows]).sum(0)
         # What the moments pass on, from all rows to the first n.
-        shift, along = -shift / n, -along / n
+        ctx.ranks.sum_(shift, along)
+        shift, along = -shift / ctx.total, -along / ctx.total
         for rows in blocks:
             inside = slice(rows.start, min(n, rows.stop))
             d[inside].addcmul_(z_hat[inside], along).add_(shift)
             d[rows].mul_(inverse)
-        return d, None, None
+        return d, None, None, None, None
 
 
 def row_blocks(x: Tensor) -> list[slice]:
@@ -212,10 +222,12 @@ def weighted_projections(
     u: Tensor,
     v: Tensor,
     n: int,
+    total: int,
     epsilon: float,
     running: tuple[Tensor, ...] | None = None,
     share: float = 1.0,
     agree: bool = True,
+    ranks: Ranks = ALONE,
 ) -> Projections:
     r"""Weights of the nodes, and projections of their centred features.
 
@@ -223,12 +235,13 @@ def weighted_projections(
               c_\phi = \sum_v w_{1v}\phi_v / \sum_v w_{1v}, \quad e_v = U'(\phi_v - c_\phi)
 
     and likewise w_2, c_psi, r. phi (b, d); psi (m, d), of which only the first b rows enter the
-    sums; U, V (d, s); n nodes in all. `running` are estimates of the means and the centres over
+    sums; U, V (d, s); n nodes in all, `total` of them in the batch, over all ranks.
+    `running` are estimates of the means and the centres over
     all nodes, into which this batch enters with its `share`: the value is the new estimate, the
     gradient the batch's, an unbiased one of that of the sum over all nodes.
     """
     return Projections(
-        *_WeightedProjections.apply(phi, psi, u, v, n, epsilon, running, share, agree)
+        *_WeightedProjections.apply(phi, psi, u, v, n, total, epsilon, running, share, agree, ranks)
     )
 
 
@@ -241,10 +254,12 @@ class _WeightedProjections(Function):
         u: Tensor,
         v: Tensor,
         n: int,
+        total: int,
         epsilon: float,
         running: tuple[Tensor, ...] | None,
         share: float,
         agree: bool,
+        ranks: Ranks,
     ) -> tuple[Tensor | None, ...]:
         b = len(phi)
         psi = psi_all[:b]
@@ -252,23 +267,28 @@ class _WeightedProjections(Function):
         def estimate(i: int, value: Tensor) -> Tensor:
             return value if running is None else torch.lerp(running[i], value, share)
 
-        mean_phi, mean_psi = estimate(0, phi.sum(0) / b), estimate(1, psi.sum(0) / b)
+        sums = torch.stack([phi.sum(0), psi.sum(0)])
+        ranks.sum_(sums)
+        mean_phi, mean_psi = estimate(0, sums[0] / total), estimate(1, sums[1] / total)
         w1 = torch.mv(phi, n * mean_psi).add_(epsilon).reciprocal_()
         w2 = torch.mv(psi, n * mean_phi).add_(epsilon).reciprocal_()
-        total1, total2 = w1.sum(), w2.sum()
-        c_phi, c_psi = (w1 @ phi) / total1, (w2 @ psi) / total2
+        c_phi, c_psi, mass1, mass2 = w1 @ phi, w2 @ psi, w1.sum(), w2.sum()
+        ranks.sum_(c_phi, c_psi, mass1, mass2)
+        c_phi, c_psi = c_phi / mass1, c_psi / mass2
         at_phi, at_psi = estimate(2, c_phi), estimate(3, c_psi)
         # Centring after the projection: s columns to shift instead of d.
         e, r = torch.addmm(-(at_phi @ u), phi, u), torch.addmm(-(at_psi @ v), psi_all, v)
         agreement = None
         if agree:
-            agreement = torch.cat([(phi[i] * psi[i]).sum(1) for i in row_blocks(phi)])
+            agreement = torch.empty_like(w1)
+            for rows in row_blocks(phi):
+                torch.sum(phi[rows] * psi[rows], 1, out=agreement[rows])
             agreement += at_phi @ at_psi - phi @ at_psi - psi @ at_phi
         ctx.save_for_backward(
-            phi, psi_all, u, v, w1, w2, total1, total2, c_phi, c_psi, mean_phi, mean_psi,
+            phi, psi_all, u, v, w1, w2, mass1, mass2, c_phi, c_psi, mean_phi, mean_psi,
             at_phi, at_psi,
         )  # fmt: skip
-        ctx.n = n
+        ctx.n, ctx.total, ctx.ranks = n, total, ranks
         ctx.mark_non_differentiable(mean_phi, mean_psi, at_phi, at_psi)
         return e, r, w1, w2, agreement, mean_phi, mean_psi, at_phi, at_psi
 
@@ -283,7 +303,7 @@ class _WeightedProjections(Function):
         g_agree: Tensor | None,
         *_: Tensor,
     ) -> tuple[Any, ...]:
-        (phi, psi_all, u, v, w1, w2, total1, total2, c_phi, c_psi, mean_phi, mean_psi,
+        (phi, psi_all, u, v, w1, w2, mass1, mass2, c_phi, c_psi, mean_phi, mean_psi,
          at_phi, at_psi) = ctx.saved_tensors  # fmt: skip
         n, b = ctx.n, len(phi)
         psi = psi_all[:b]
@@ -295,14 +315,16 @@ class _WeightedProjections(Function):
         if g_agree is not None:
             g_c_phi += at_psi * g_agree.sum() - g_agree @ psi
             g_c_psi += at_phi * g_agree.sum() - g_agree @ phi
+        ctx.ranks.sum_(g_c_phi, g_c_psi)
         # weights, by themselves and through the centres; then degrees, then the means
-        g_w1 = g_w1 + (phi @ g_c_phi - c_phi @ g_c_phi) / total1
-        g_w2 = g_w2 + (psi @ g_c_psi - c_psi @ g_c_psi) / total2
+        g_w1 = g_w1 + (phi @ g_c_phi - c_phi @ g_c_phi) / mass1
+        g_w2 = g_w2 + (psi @ g_c_psi - c_psi @ g_c_psi) / mass2
         g_d1, g_d2 = -w1.square() * g_w1, -w2.square() * g_w2
         g_mean_phi, g_mean_psi = n * (g_d2 @ psi), n * (g_d1 @ phi)
+        ctx.ranks.sum_(g_mean_phi, g_mean_psi)
         ones = torch.ones_like(w1)
-        on_phi = [(w1, g_c_phi / total1), (g_d1, n * mean_psi), (ones, g_mean_phi / b)]
-        on_psi = [(w2, g_c_psi / total2), (g_d2, n * mean_phi), (ones, g_mean_psi / b)]
+        on_phi = [(w1, g_c_phi / mass1), (g_d1, n * mean_psi), (ones, g_mean_phi / ctx.total)]
+        on_psi = [(w2, g_c_psi / mass2), (g_d2, n * mean_phi), (ones, g_mean_psi / ctx.total)]
         if g_agree is not None:
             on_phi.append((g_agree, -at_psi))
             on_psi.append((g_agree, -at_phi))
@@ -312,7 +334,7 @@ class _WeightedProjections(Function):
             d_psi.addcmul_(g_agree[:, None], phi)
         if len(g_r) > b:
             d_psi = torch.cat([d_psi, g_r[b:] @ v.T])
-        return d_phi, d_psi, d_u, d_v, None, None, None, None, None
+        return d_phi, d_psi, d_u, d_v, *[None] * 7
 
 
 def _and_outer(scores: Tensor, u: Tensor, outer: list[tuple[Tensor, Tensor]]) -> Tensor:

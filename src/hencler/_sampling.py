@@ -19,6 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ._ranks import ALONE, Ranks
+
 __all__ = ["BatchPairSampler", "BatchPairs", "PairSampler", "contains"]
 
 _MISSES = 1e-6
@@ -124,27 +126,39 @@ class BatchPairSampler:
     Only the edges' targets lie outside the batch, so that beyond the batch itself just they, as
     targets, have to go through the network. The arrays of the CSR matrix are read where they
     are, in ascending order, and may be memory-mapped: O(1) per edge, O(log degree) per non-edge.
+    A rank draws for the part of the batch that is its own, and reads those rows alone.
 
     Parameters
     ----------
     adjacency : CSR matrix of shape (n, n), in canonical format
     edge_share, other_share : edges and non-edges per node of a batch
+    ranks : the processes among which batches are divided
     """
 
-    def __init__(self, adjacency: Any, edge_share: float, other_share: float) -> None:
+    def __init__(
+        self, adjacency: Any, edge_share: float, other_share: float, ranks: Ranks = ALONE
+    ) -> None:
         self.indptr, self.indices = adjacency.indptr, adjacency.indices
         self.n, self.n_edges = int(adjacency.shape[0]), len(adjacency.indices)
         self.edge_share, self.other_share = edge_share, other_share
-        loops = 0
-        for start in range(0, self.n, _BLOCK):
-            v = np.arange(start, min(self.n, start + _BLOCK))
+        loops = torch.zeros(1, dtype=torch.int64)
+        lo, hi = ranks.shard(self.n)
+        for start in range(lo, hi, _BLOCK):
+            v = np.arange(start, min(hi, start + _BLOCK))
             loops += int(contains(self.indptr, self.indices, v, v).sum())
-        self.n_others = self.n * (self.n - 1) - (self.n_edges - loops)
+        ranks.sum_(loops)
+        self.n_others = self.n * (self.n - 1) - (self.n_edges - int(loops))
 
-    def draw(self, batch: NDArray[np.int64], rng: np.random.Generator) -> BatchPairs:
-        """Pairs of the nodes in `batch`, which is sorted."""
-        sources, targets, weight = self._edges(batch, rng)
-        others, other_weight = self._non_edges(batch, rng)
+    def draw(
+        self,
+        batch: NDArray[np.int64],
+        rng: np.random.Generator,
+        own: slice = slice(None),
+    ) -> BatchPairs:
+        """Pairs of the nodes in `batch`, whose part `own` is sorted and has the sources."""
+        start, stop, _ = own.indices(len(batch))
+        sources, targets, weight = self._edges(batch[own], len(batch), rng)
+        others, other_weight = self._non_edges(batch, start, stop, rng)
         m, k = len(sources), others.shape[1]
         halves = 0.5 if self.n_edges and self.n_others else 1.0
         pairs = np.stack([sources, len(batch) + np.arange(m)])
@@ -158,30 +172,30 @@ class BatchPairSampler:
         )
 
     def _edges(
-        self, batch: NDArray[np.int64], rng: np.random.Generator
+        self, own: NDArray[np.int64], b: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
-        """Positions of the sources in the batch, their targets, and the mean's factor."""
-        first = np.asarray(self.indptr[batch], dtype=np.int64)
-        ends = np.cumsum(np.asarray(self.indptr[batch + 1], dtype=np.int64) - first)
-        m = math.ceil(self.edge_share * len(batch)) if ends[-1] else 0
+        """Positions of the sources in `own`, their targets, and the factor of the mean."""
+        first = np.asarray(self.indptr[own], dtype=np.int64)
+        degrees = np.asarray(self.indptr[own + 1], dtype=np.int64) - first
+        ends = np.concatenate([[0], np.cumsum(degrees)])
+        m = math.ceil(self.edge_share * len(own)) if ends[-1] else 0
         # One number picks the source, by degree, and the neighbour: the edge at that place.
         place = np.sort(rng.integers(max(1, ends[-1]), size=m))
-        source = np.searchsorted(ends, place, side="right")
-        begins = np.concatenate([[0], ends])[source]
-        target = np.asarray(self.indices[first[source] + place - begins], dtype=np.int64)
-        return source, target, float(ends[-1] / len(batch) * self.n / max(1, self.n_edges))
+        source = np.searchsorted(ends, place, side="right") - 1
+        target = np.asarray(self.indices[first[source] + place - ends[source]], dtype=np.int64)
+        return source, target, float(ends[-1] / b * self.n / max(1, self.n_edges))
 
     def _non_edges(
-        self, batch: NDArray[np.int64], rng: np.random.Generator
+        self, batch: NDArray[np.int64], start: int, stop: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        b = len(batch)
-        k = math.ceil(self.other_share * b) if b > 1 and self.n_others else 0
-        source = np.sort(rng.integers(b, size=k))
-        target = (source + rng.integers(1, max(2, b), size=k)) % b
-        edge = contains(self.indptr, self.indices, batch[source], batch[target])
-        share = self.n * (self.n - 1) / max(1, self.n_others)
-        weight = np.where(edge, 0.0, share / max(1, k))
-        return np.stack([source, target]), weight
+        """Positions of sources after `start` and of targets in the batch, and weights."""
+        b, count = len(batch), stop - start
+        k = math.ceil(self.other_share * count) if b > 1 and self.n_others else 0
+        source = np.sort(rng.integers(max(1, count), size=k))
+        target = (start + source + rng.integers(1, max(2, b), size=k)) % b
+        edge = contains(self.indptr, self.indices, batch[start + source], batch[target])
+        share = count / b * self.n * (self.n - 1) / max(1, self.n_others)
+        return np.stack([source, target]), np.where(edge, 0.0, share / max(1, k))
 
 
 def contains(

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ from ._cayley import CayleyAdam
 from ._errors import HenclerWarning, ModelFileError
 from ._graph import row_blocks
 from ._model import Batch, FeatureRows, HeNClerNet, Output, Statistics
+from ._ranks import ALONE, RankError, Ranks
 from ._sampling import BatchPairs, BatchPairSampler, PairSampler
 from ._torch import SparseMatrix
 
@@ -101,14 +103,17 @@ def train(
     *,
     on_epoch: OnEpoch | None = None,
     checkpoint: Checkpoint | None = None,
+    ranks: Ranks = ALONE,
 ) -> list[dict[str, float]]:
     """Train `net` in place and return the losses of every epoch.
 
     Every random draw of an epoch comes from a generator seeded with (seed, epoch), so that a
     run continued from a checkpoint is the run that was never interrupted. Ctrl-C ends the
-    training after the current epoch.
+    training after the current epoch. Over several ranks each works on its own nodes; the first
+    one keeps the checkpoint, also when another one is lost.
     """
     net.to(device).train()
+    net.ranks = ranks
     optimisers = _optimisers(net, settings)
     history = _History()
     first = 1
@@ -117,27 +122,38 @@ def train(
         _restore(net, optimisers, tensors, settings)
         first = done + 1
 
-    n = len(inputs)
-    full = settings.batch_size is None or settings.batch_size >= n
-    make = _full_batch_epochs if full else _minibatch_epochs
+    alone = ranks.size == 1
+    full = settings.batch_size is None or settings.batch_size >= len(inputs)
+    make = _full_batch_epochs if full and alone else _minibatch_epochs
     run_epoch = make(net, inputs, adjacency, settings, optimisers, device)
-    with _interruptible() as interrupted:
-        for epoch in range(first, settings.epochs + 1):
-            losses, embedding = run_epoch(epoch)
-            history.append(epoch, losses)
-            if on_epoch is not None:
-                on_epoch(epoch, lambda: history.fetched()[-1], embedding)
-            stop = interrupted() and epoch < settings.epochs
-            if checkpoint is not None:
-                checkpoint.save(epoch, lambda: _state(net, optimisers), history.fetched, force=stop)
-            if stop:
-                warnings.warn(
-                    f"training was interrupted after epoch {epoch} of {settings.epochs}; the "
-                    "result so far is kept",
-                    HenclerWarning,
-                    stacklevel=2,
-                )
-                break
+    keep = checkpoint if ranks.first else None
+    safe: tuple[int, dict[str, Tensor]] | None = None
+    with _interruptible(also_terminated=not alone) as interrupted:
+        try:
+            for epoch in range(first, settings.epochs + 1):
+                losses, embedding = run_epoch(epoch)
+                history.append(epoch, losses)
+                if on_epoch is not None:
+                    on_epoch(epoch, lambda: history.fetched()[-1], embedding)
+                stop = ranks.any(interrupted()) and epoch < settings.epochs
+                if keep is not None:
+                    keep.save(epoch, lambda: _state(net, optimisers), history.fetched, force=stop)
+                    if not alone:
+                        safe = epoch, _state(net, optimisers)
+                if stop:
+                    warnings.warn(
+                        f"training was interrupted after epoch {epoch} of {settings.epochs}; the "
+                        "result so far is kept",
+                        HenclerWarning,
+                        stacklevel=2,
+                    )
+                    break
+        except RankError:
+            if keep is not None and safe is not None:
+                done, tensors = safe
+                keep.save(done, lambda: tensors, lambda: history.fetched()[:done], force=True)
+            raise
+    net.ranks = ALONE
     return history.fetched()
 
 
@@ -194,14 +210,25 @@ def _update(
 ) -> tuple[dict[str, Tensor], Output]:
     """One gradient step; the losses before it, detached, their sum first."""
     output = net(batch)
-    loss = torch.stack(list(output.losses.values())).sum()
+    parts = torch.stack(list(output.losses.values()))
+    loss = parts.sum()
     for optimiser in optimisers:
         optimiser.zero_grad()
     loss.backward()
+    values = torch.cat([loss[None], parts]).detach()
+    if net.ranks.size > 1:
+        net.ranks.sum_(values, *_gradients(net))
     for optimiser in optimisers:
         optimiser.step()
-    losses = {"loss": loss.detach(), **{k: v.detach() for k, v in output.losses.items()}}
-    return losses, output
+    return dict(zip(["loss", *output.losses], values)), output
+
+
+def _gradients(net: HeNClerNet) -> Iterator[Tensor]:
+    """Gradients of all parameters, zero where this rank has none: the ranks' must match."""
+    for parameter in net.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        yield parameter.grad
 
 
 def _sampled_rows(
@@ -221,45 +248,71 @@ def _minibatch_epochs(
     optimisers: list[torch.optim.Optimizer],
     device: torch.device,
 ) -> RunEpoch:
-    """Function that runs one epoch, steps on all nodes in random order."""
-    n, size = len(inputs), settings.batch_size
-    assert size is not None
-    sampler = BatchPairSampler(adjacency, EDGES_PER_BATCH_NODE, PAIRS_PER_NODE)
+    """Function that runs one epoch, steps on all nodes in random order.
+
+    Every rank takes an equal part of its own nodes in each step.
+    """
+    n, ranks = len(inputs), net.ranks
+    size = min(settings.batch_size or n, n)
+    steps = -(-n // size)
+    bounds = ranks.bounds(n)
+    lo, hi = ranks.shard(n)
+    sampler = BatchPairSampler(adjacency, EDGES_PER_BATCH_NODE, PAIRS_PER_NODE, ranks)
 
     def run(epoch: int) -> tuple[dict[str, Tensor], Embedding]:
         generator = _generator(settings.seed, epoch, device)
-        rng = np.random.default_rng([settings.seed, epoch])
-        order = rng.permutation(n)
+        rng = np.random.default_rng([settings.seed, epoch, ranks.rank])
+        order = lo + rng.permutation(hi - lo)
         totals: dict[str, Tensor] = {}
-        running: Statistics | None = net.running_statistics()
-        for start in range(0, n, size):
-            chosen = np.sort(order[start : start + size])
-            batch = _minibatch(inputs, sampler.draw(chosen, rng), chosen, generator, device)
+        running: Statistics | None = net.running_statistics() if steps > 1 else None
+        for step in range(steps):
+            # Where each rank's part of the batch begins and ends in its order of nodes.
+            cuts = [[(b - a) * t // steps for t in (step, step + 1)] for a, b in pairwise(bounds)]
+            chosen = np.sort(order[slice(*cuts[ranks.rank])])
+            starts = np.cumsum([0, *(stop - start for start, stop in cuts)])
+            own = slice(*starts[ranks.rank : ranks.rank + 2])
+            whole = _everywhere(chosen, own, int(starts[-1]), ranks)
+            drawn = sampler.draw(whole, rng, own)
+            batch = _minibatch(inputs, drawn, whole, own, generator, device)
             batch = batch._replace(statistics=running, momentum=_MOMENTUM)
             losses, output = _update(net, batch, optimisers)
-            running = Statistics(*(value.detach() for value in output.statistics))
-            share = len(chosen) / n
+            if steps > 1:
+                running = Statistics(*(value.detach() for value in output.statistics))
+            share = len(whole) / n
             for name, value in losses.items():
                 totals[name] = totals.get(name, torch.zeros((), device=device)) + share * value
-        assert running is not None
-        net.keep_running_statistics(running)
+        if running is not None:
+            net.keep_running_statistics(running)
         return totals, lambda: _embedding(net, inputs, device)
 
     return run
 
 
+def _everywhere(
+    chosen: NDArray[np.int64], own: slice, total: int, ranks: Ranks
+) -> NDArray[np.int64]:
+    """The nodes of a batch on all ranks, this one's at `own`."""
+    if ranks.size == 1:
+        return chosen
+    whole = torch.zeros(total, dtype=torch.int64)
+    whole[own] = torch.from_numpy(chosen)
+    ranks.sum_(whole)
+    return whole.numpy()
+
+
 def _minibatch(
     inputs: NodeInputs,
     drawn: BatchPairs,
-    chosen: NDArray[np.int64],
+    whole: NDArray[np.int64],
+    own: slice,
     generator: torch.Generator,
     device: torch.device,
 ) -> Batch:
-    nodes = inputs.rows(chosen, device)
+    nodes = inputs.rows(whole[own], device)
     # Every further target once, in ascending order: it may lie on disk.
     further, position = np.unique(drawn.targets, return_inverse=True)
     pairs = drawn.pairs.copy()
-    pairs[1, : len(position)] = len(chosen) + position
+    pairs[1, : len(position)] = len(whole) + position
     return Batch(
         nodes,
         torch.from_numpy(pairs).to(device),
@@ -268,13 +321,16 @@ def _minibatch(
         len(inputs),
         targets=inputs.rows(further, device) if len(further) else None,
         sample=_sampled_rows(nodes, generator, device),
+        n_batch=len(whole),
+        start=int(own.start),
     )
 
 
 def _embedding(net: HeNClerNet, inputs: NodeInputs, device: torch.device) -> NDArray[Any]:
     """[e | r] as they would be if the training ended here."""
     training = net.training
-    e, r = embed(net, inputs, final_statistics(net, inputs, device), device)
+    statistics = final_statistics(net, inputs, device, net.ranks)
+    e, r = embed(net, inputs, statistics, device, net.ranks)
     net.train(training)
     return np.concatenate([e, r], 1)
 
@@ -283,57 +339,98 @@ def _embedding(net: HeNClerNet, inputs: NodeInputs, device: torch.device) -> NDA
 
 
 @torch.no_grad()
-def final_statistics(net: HeNClerNet, inputs: NodeInputs, device: torch.device) -> Statistics:
+def final_statistics(
+    net: HeNClerNet, inputs: NodeInputs, device: torch.device, ranks: Ranks = ALONE
+) -> Statistics:
     """Batch norm, degree sums and weighted means over all nodes, for the weights as they are.
 
     With them one node's embedding no longer depends on which others it is computed with, so
-    that `predict` on the training graph gives the training's clusters.
+    that `predict` on the training graph gives the training's clusters. Every rank goes through
+    its own nodes.
     """
     n = len(inputs)
-    net.to(device).train()
-    for module in net.modules():
-        if isinstance(module, torch.nn.BatchNorm1d):
-            module.reset_running_stats()
-            module.momentum = None  # plain average over the blocks
-    blocks = list(_forward_blocks(net, inputs))
-    for rows in blocks:
-        net.maps(inputs.rows(rows, device))
+    net.to(device)
+    blocks = list(_forward_blocks(net, inputs, ranks))
+    if net.phi.norm is not None:
+        _final_moments(net, inputs, blocks, device, ranks)
     net.eval()
-    sums = [torch.zeros(net.config.n_features, device=device, dtype=torch.float64)] * 2
+
+    def zeros(*shape: int) -> Tensor:
+        return torch.zeros(shape, device=device, dtype=torch.float64)
+
+    sums = zeros(2, net.config.n_features)
     for rows in blocks:
-        features = net.maps(inputs.rows(rows, device))
-        sums = [total + f.double().sum(0) for total, f in zip(sums, features)]
-    mean_phi, mean_psi = ((total / n).float() for total in sums)
-    weighted = [torch.zeros_like(sums[0])] * 2
-    masses = [torch.zeros((), device=device, dtype=torch.float64)] * 2
+        for side, features in zip(sums, net.maps(inputs.rows(rows, device))):
+            side += features.double().sum(0)
+    ranks.sum_(sums)
+    mean_phi, mean_psi = (sums / n).float()
+    weighted, masses = zeros(2, net.config.n_features), zeros(2)
     for rows in blocks:
         phi, psi = net.maps(inputs.rows(rows, device))
         weights = net.weights(phi, psi, mean_phi, mean_psi, n)
         for side, (f, w) in enumerate(zip((phi, psi), weights)):
-            weighted[side] = weighted[side] + w.double() @ f.double()
-            masses[side] = masses[side] + w.double().sum()
-    at_phi, at_psi = ((total / mass).float() for total, mass in zip(weighted, masses))
+            weighted[side] += w.double() @ f.double()
+            masses[side] += w.double().sum()
+    ranks.sum_(weighted, masses)
+    at_phi, at_psi = (weighted / masses[:, None]).float()
     return Statistics(mean_phi, mean_psi, at_phi, at_psi)
+
+
+def _final_moments(
+    net: HeNClerNet,
+    inputs: NodeInputs,
+    blocks: list[slice],
+    device: torch.device,
+    ranks: Ranks,
+) -> None:
+    """Write the moments over all nodes into the batch norms."""
+    n, norms = len(inputs), [net.phi.norm, *([] if net.config.shared_map else [net.psi.norm])]
+    shape = (2, len(norms), net.config.n_features)
+    sums = torch.zeros(shape, device=device, dtype=torch.float64)
+    for rows in blocks:
+        for i, z in enumerate(net.layers(inputs.rows(rows, device))):
+            sums[0, i] += z.double().sum(0)
+            sums[1, i] += z.double().square().sum(0)
+    ranks.sum_(sums)
+    mean, square = sums / n
+    variance = (square - mean.square()).clamp(min=0) * (n / max(1, n - 1))
+    for i, norm in enumerate(norms):
+        assert norm is not None
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        if n == 1:  # in training a single node is not normalised either
+            norm.reset_running_stats()
+            continue
+        norm.running_mean.copy_(mean[i])
+        norm.running_var.copy_(variance[i])
 
 
 @torch.no_grad()
 def embed(
-    net: HeNClerNet, inputs: NodeInputs, statistics: Statistics, device: torch.device
+    net: HeNClerNet,
+    inputs: NodeInputs,
+    statistics: Statistics,
+    device: torch.device,
+    ranks: Ranks = ALONE,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """e and r of all nodes, shape (n, s) each."""
+    """e and r of all nodes, shape (n, s) each, on every rank."""
     net.to(device).eval()
     u, v = net.projections
     e, r = (np.empty((len(inputs), net.config.n_components), dtype=np.float32) for _ in range(2))
-    for rows in _forward_blocks(net, inputs):
+    for rows in _forward_blocks(net, inputs, ranks):
         phi, psi = net.maps(inputs.rows(rows, device))
         e[rows] = ((phi - statistics.centre_phi) @ u).cpu().numpy()
         r[rows] = ((psi - statistics.centre_psi) @ v).cpu().numpy()
+    ranks.complete(e)
+    ranks.complete(r)
     return e, r
 
 
-def _forward_blocks(net: HeNClerNet, inputs: NodeInputs) -> Iterator[slice]:
+def _forward_blocks(net: HeNClerNet, inputs: NodeInputs, ranks: Ranks) -> Iterator[slice]:
     # Some thousands of rows: what a layer writes is still in the cache when the next one reads it.
-    return row_blocks(len(inputs), 8 * (inputs.width + net.config.hidden))
+    lo, hi = ranks.shard(len(inputs))
+    for rows in row_blocks(hi - lo, 8 * (inputs.width + net.config.hidden)):
+        yield slice(lo + rows.start, lo + rows.stop)
 
 
 # --- optimisers and their state --------------------------------------------------------------
@@ -424,8 +521,12 @@ def _check_checkpoint(
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Inside, the first Ctrl-C only sets a flag; the second one interrupts as usual."""
+def _interruptible(also_terminated: bool = False) -> Iterator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C only sets a flag; the second one interrupts as usual.
+
+    So does, if asked for, being told to terminate: torchrun tells all ranks when one is lost, and
+    the first of them still has a checkpoint to write.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
@@ -437,8 +538,10 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         pressed = True
 
-    previous = signal.signal(signal.SIGINT, handler)
+    signals = [signal.SIGINT, *([signal.SIGTERM] if also_terminated else [])]
+    previous = {which: signal.signal(which, handler) for which in signals}
     try:
         yield lambda: pressed
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for which, old in previous.items():
+            signal.signal(which, old)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import sys
 import time
 import warnings as warnings_module
@@ -84,7 +85,8 @@ QuietOption = Annotated[
 def main() -> None:
     """Entry point: a user's mistake is one line on standard error and exit status 2."""
     try:
-        sys.exit(app(prog_name="hencler", standalone_mode=False) or 0)
+        with _ranks():
+            sys.exit(app(prog_name="hencler", standalone_mode=False) or 0)
     except HenclerError as error:
         _fail(str(error))
     except typer.Exit as error:
@@ -125,6 +127,23 @@ def _parser_message(error: Any) -> str:
     context = getattr(error, "ctx", None)
     command = "hencler" if context is None else context.command_path
     return f"{message} Try '{command} --help'."
+
+
+@contextmanager
+def _ranks() -> Iterator[None]:
+    """Join the other processes, if torchrun started several."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
+        yield
+        return
+    from ._ranks import joined
+
+    with joined():
+        yield
+
+
+def _is_assistant() -> bool:
+    """Whether this is one of torchrun's processes other than the first, which writes and speaks."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0"
 
 
 def _fail(message: str) -> None:
@@ -280,11 +299,16 @@ def fit(
     settings |= {} if config is None else read_settings(config)
     settings |= {name: value for name, value in given.items() if value is not None}
     _check_given(settings, config)
-    with _progress(quiet or as_json), _collected() as notes:
+    with _progress(quiet or as_json or _is_assistant()), _collected() as notes:
         loaded, classes = _open(settings)
         plan = _estimator(settings).plan_memory(loaded)
         if dry_run:
             print(json.dumps(plan.to_dict()) if as_json else plan.line())
+            return
+        if _is_assistant():
+            if settings["preset"] != "default":  # which one process does alone
+                checkpoint = folder / "checkpoint"
+                _estimator(settings, checkpoint=checkpoint, resume=resume).fit(loaded)
             return
         if not (quiet or as_json):
             out.print(plan.line(), highlight=False, markup=False, soft_wrap=True)
