@@ -741,6 +741,8 @@ def bench_speed(
     store: Annotated[
         Path | None, typer.Option("--out", help="File to write; default: by device.")
     ] = None,
+    page: Annotated[Path | None, typer.Option(help="Page whose plan to renew.")] = None,
+    only_tables: Annotated[bool, typer.Option(help="Run nothing, only write tables.")] = False,
 ) -> None:
     """Epochs of the trained presets beside bare autoencoders, and times to a clustering.
 
@@ -750,15 +752,21 @@ def bench_speed(
     from .bench.speed import run
 
     target = store or RESULTS / f"speed-{resolve_device(device).type}.json"
-    run(
-        target,
-        device=device,
-        sections=_names(sections),
-        graphs=_names(graphs),
-        seconds=seconds,
-        seeds=seeds,
-        say=lambda line: err.print(line, highlight=False, markup=False, soft_wrap=True),
-    )
+    if not only_tables:
+        run(
+            target,
+            device=device,
+            sections=_names(sections),
+            graphs=_names(graphs),
+            seconds=seconds,
+            seeds=seeds,
+            say=lambda line: err.print(line, highlight=False, markup=False, soft_wrap=True),
+        )
+    if page is not None:
+        from .bench.plan import plan_page
+
+        files = sorted(target.parent.glob("speed-*.json"))
+        _renew(page, plan_page([json.loads(file.read_text(encoding="utf-8")) for file in files]))
     out.print(str(target))
 
 

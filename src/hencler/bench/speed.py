@@ -7,6 +7,7 @@ Sections, each stored with its own environment so that one can be measured again
   plain full-batch form that its authors' code has.
 * ``minibatch``: an epoch in minibatches against the same floor on the same batches.
 * ``quality``: honest scores in full batches and in minibatches, which must not differ.
+* ``ranks``: an epoch over one and over two processes of this machine, and what they send.
 * ``clustering``: time to a finished clustering against every baseline.
 """
 
@@ -14,9 +15,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
@@ -25,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn import functional as F
 
 from .. import _training
@@ -32,6 +35,7 @@ from .._errors import HenclerError, ParameterError
 from .._graph import Graph
 from .._model import HeNClerNet, ModelConfig
 from .._network import ENCODING_LENGTH, NetworkModel
+from .._ranks import Ranks, current_ranks
 from .._torch import resolve_device, seeded
 from .._training import NodeInputs, TrainingSettings
 from ..datasets import DATASETS, make_heterophilous_graph
@@ -465,9 +469,82 @@ def _cell(sender: Any, method: str, graph: str, device: str) -> None:
     sender.send(run_cell(method, graph, 0, device, "honest"))
 
 
+# --- ranks --------------------------------------------------------------------------------------
+
+_RANK_NODES, _RANK_BATCH, _RANK_EPOCHS = 20_000, 4096, 5
+
+
+def ranks_section(task: Task) -> Iterator[dict[str, Any]]:
+    """The same graph and global batch over more and more processes; GPUs, as many as there are."""
+    most = torch.cuda.device_count() if task.device.type == "cuda" else 2
+    alone = None
+    for size in sorted({1, *(r for r in (2, 4, 8) if r <= most)}):
+        with tempfile.TemporaryDirectory() as folder:
+            spawn(_rank_epochs, (size, folder, task.device.type), nprocs=size)
+            row = json.loads(Path(folder, "row.json").read_text())
+        alone = alone or row["epoch_seconds"]
+        yield {**row, "to_one_rank": row["epoch_seconds"] / alone}
+
+
+@dataclass(frozen=True)
+class _Counted(Ranks):
+    """Ranks that count the bytes they send."""
+
+    sent: list[int] = field(default_factory=list)
+
+    def sum_(self, *tensors: Tensor) -> None:
+        self.sent.append(sum(t.numel() * t.element_size() for t in tensors))
+        super().sum_(*tensors)
+
+
+def _rank_epochs(rank: int, size: int, folder: str, kind: str) -> None:
+    """What one process does; the first writes the median time of an epoch."""
+    import torch.distributed as dist
+
+    device = torch.device(kind, rank) if kind == "cuda" else torch.device("cpu")
+    if kind == "cuda":
+        torch.cuda.set_device(device)
+    else:
+        torch.set_num_threads(1)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo",
+        init_method=f"file://{folder}/meeting",
+        rank=rank,
+        world_size=size,
+    )
+    graph = make_heterophilous_graph(_RANK_NODES, 8, directed=True, n_attributes=64, random_state=0)
+    subject = Subject.make(graph, "paper", device, batch_size=_RANK_BATCH)
+    current = current_ranks(device)
+    subject.net.ranks = ranks = _Counted(current.rank, current.size, current.carrier)
+    epoch, times = subject.epochs(), []
+    epoch(1)
+    ranks.sent.clear()
+    for i in range(_RANK_EPOCHS):
+        dist.barrier()
+        _wait(device)
+        begin = time.perf_counter()
+        epoch(i + 2)
+        _wait(device)
+        times.append(time.perf_counter() - begin)
+    steps = -(-_RANK_NODES // _RANK_BATCH)
+    if rank == 0:
+        row = {
+            "device": kind,
+            "ranks": size,
+            "nodes": _RANK_NODES,
+            "batch_size": _RANK_BATCH,
+            "epoch_seconds": median(times),
+            "message_bytes_per_step": sum(ranks.sent) / steps / _RANK_EPOCHS,
+        }
+        write_json(Path(folder, "row.json"), row)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 SECTIONS: dict[str, Callable[[Task], Iterator[dict[str, Any]]]] = {
     "epoch": epoch_section,
     "minibatch": minibatch_section,
     "quality": quality_section,
+    "ranks": ranks_section,
     "clustering": clustering_section,
 }
