@@ -7,6 +7,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -73,6 +74,31 @@ class NodeInputs:
         np.concatenate([*parts, np.ones((len(padded), 1))], 1, out=padded, casting="same_kind")
         sparse = None if self.sparse is None else SparseMatrix(self.sparse[index], device)
         return FeatureRows.from_padded(torch.from_numpy(padded).to(device), sparse)
+
+
+class OnDevice:
+    """Dense inputs of all nodes in the memory of a GPU, so that no batch has to be sent there."""
+
+    def __init__(self, inputs: NodeInputs, device: torch.device) -> None:
+        self.padded = torch.empty(len(inputs), inputs.width + 1, device=device)
+        for rows in row_blocks(len(inputs), inputs.width):
+            self.padded[rows] = inputs.rows(rows, device).with_ones
+
+    @staticmethod
+    def fits(inputs: NodeInputs, device: torch.device) -> bool:
+        """Whether there is a GPU with room: half of its free memory is left to the steps."""
+        if device.type != "cuda" or inputs.sparse is not None:
+            return False
+        free, _ = torch.cuda.mem_get_info(device)
+        return 4 * len(inputs) * (inputs.width + 1) <= free // 2
+
+    def __len__(self) -> int:
+        return len(self.padded)
+
+    def rows(self, index: NDArray[np.int64], device: torch.device) -> FeatureRows:
+        """Inputs of the nodes at some positions."""
+        at = torch.from_numpy(index).to(self.padded.device)
+        return FeatureRows.from_padded(self.padded.index_select(0, at))
 
 
 class Checkpoint(Protocol):
@@ -258,6 +284,7 @@ def _minibatch_epochs(
     bounds = ranks.bounds(n)
     lo, hi = ranks.shard(n)
     sampler = BatchPairSampler(adjacency, EDGES_PER_BATCH_NODE, PAIRS_PER_NODE, ranks)
+    source = OnDevice(inputs, device) if OnDevice.fits(inputs, device) else inputs
 
     def run(epoch: int) -> tuple[dict[str, Tensor], Embedding]:
         generator = _generator(settings.seed, epoch, device)
@@ -265,7 +292,8 @@ def _minibatch_epochs(
         order = lo + rng.permutation(hi - lo)
         totals: dict[str, Tensor] = {}
         running: Statistics | None = net.running_statistics() if steps > 1 else None
-        for step in range(steps):
+
+        def make(step: int) -> Batch:
             # Where each rank's part of the batch begins and ends in its order of nodes.
             cuts = [[(b - a) * t // steps for t in (step, step + 1)] for a, b in pairwise(bounds)]
             chosen = np.sort(order[slice(*cuts[ranks.rank])])
@@ -273,12 +301,16 @@ def _minibatch_epochs(
             own = slice(*starts[ranks.rank : ranks.rank + 2])
             whole = _everywhere(chosen, own, int(starts[-1]), ranks)
             drawn = sampler.draw(whole, rng, own)
-            batch = _minibatch(inputs, drawn, whole, own, generator, device)
+            return _minibatch(source, drawn, whole, own, generator, device)
+
+        # Over ranks, making a batch sends messages, which must not overtake those of a step.
+        batches = _ahead(make, steps) if ranks.size == 1 else map(make, range(steps))
+        for batch in batches:
             batch = batch._replace(statistics=running, momentum=_MOMENTUM)
             losses, output = _update(net, batch, optimisers)
             if steps > 1:
                 running = Statistics(*(value.detach() for value in output.statistics))
-            share = len(whole) / n
+            share = (batch.n_batch or 0) / n
             for name, value in losses.items():
                 totals[name] = totals.get(name, torch.zeros((), device=device)) + share * value
         if running is not None:
@@ -286,6 +318,17 @@ def _minibatch_epochs(
         return totals, lambda: _embedding(net, inputs, device)
 
     return run
+
+
+def _ahead(make: Callable[[int], Batch], count: int) -> Iterator[Batch]:
+    """make(0), make(1), ..., each made by another thread while the one before is worked on."""
+    with ThreadPoolExecutor(1) as maker:
+        waiting = maker.submit(make, 0)
+        for i in range(1, count + 1):
+            ready = waiting.result()
+            if i < count:
+                waiting = maker.submit(make, i)
+            yield ready
 
 
 def _everywhere(
@@ -301,7 +344,7 @@ def _everywhere(
 
 
 def _minibatch(
-    inputs: NodeInputs,
+    inputs: NodeInputs | OnDevice,
     drawn: BatchPairs,
     whole: NDArray[np.int64],
     own: slice,
