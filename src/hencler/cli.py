@@ -892,3 +892,7 @@ def _score_table(scores: dict[str, Any]) -> Table:
     for name, value in scores.items():
         table.add_row(name, str(value) if isinstance(value, int) else f"{value:.4f}")
     return table
+
+
+if __name__ == "__main__":  # torchrun -m hencler.cli
+    main()

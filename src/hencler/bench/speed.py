@@ -493,7 +493,8 @@ class _Counted(Ranks):
     sent: list[int] = field(default_factory=list)
 
     def sum_(self, *tensors: Tensor) -> None:
-        self.sent.append(sum(t.numel() * t.element_size() for t in tensors))
+        if self.size > 1:
+            self.sent.append(sum(t.numel() * t.element_size() for t in tensors))
         super().sum_(*tensors)
 
 
