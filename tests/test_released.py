@@ -90,7 +90,7 @@ def test_embeddings_and_losses_follow_the_published_model(seed):
         graph.adjacency,
         settings,
         torch.device("cpu"),
-        on_epoch=lambda number, losses, embedding: seen.append((losses, embedding())),
+        on_epoch=lambda number, losses, embedding: seen.append((losses(), embedding())),
     )
     adam = torch.optim.Adam([*phi.parameters(), *psi.parameters(), *decoder.parameters()], lr=0.01)
     moment, sampler = torch.zeros(()), PairSampler(graph.adjacency, torch.device("cpu"))
