@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from hencler import _operators
 from hencler._model import FeatureRows
 from hencler._operators import (
+    gram_error,
     norm_softplus,
     sampled_error,
     softplus,
@@ -131,6 +132,7 @@ def test_sampled_error_of_all_rows_is_exact_and_of_some_unbiased():
         return [(h @ w.T + b - dense).square().sum()]
 
     assert_same(error(torch.arange(9)), plain, *inputs)
+    assert_same(lambda h, w, b: [gram_error(h, w, b, target)], plain, *inputs)
     each = [gradients(error(torch.tensor([i])), *inputs) for i in range(9)]
     value, gradient = gradients(plain, *inputs)
     torch.testing.assert_close(sum(v[0] for v, _ in each) / 9, value[0])

@@ -39,6 +39,7 @@ from torch.nn import functional as F
 
 from ._operators import (
     Projections,
+    gram_error,
     norm_softplus,
     row_blocks,
     sampled_error,
@@ -169,15 +170,23 @@ class FeatureRows:
         Only the leading inputs count where `weight` (d, h) has fewer rows than there are. With a
         `sample` of rows it is an unbiased estimate for sparse inputs, :func:`sampled_error`.
         """
-        if self.sparse is None or sample is None:
+        if self.sparse is None or (sample is None and self._plain_is_cheaper(hidden.shape[1])):
             target = self._whole[:, : len(weight)]
             return F.mse_loss(torch.addmm(bias, hidden, weight.T), target, reduction="sum")
         split = self.sparse.shape[1]
-        total = sampled_error(hidden, weight[:split], bias[:split], self.sparse, sample)
+        if sample is None:
+            total = gram_error(hidden, weight[:split], bias[:split], self.sparse)
+        else:
+            total = sampled_error(hidden, weight[:split], bias[:split], self.sparse, sample)
         if self.dense is not None and len(weight) > split:
             rest = FeatureRows(self.dense)
             total = total + rest.squared_error(hidden, weight[split:], bias[split:])
         return total
+
+    def _plain_is_cheaper(self, h: int) -> bool:
+        assert self.sparse is not None
+        n, d = self.sparse.shape
+        return 3 * n * d <= 2 * (n + d) * h
 
 
 class FeatureMap(nn.Module):

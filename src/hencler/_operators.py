@@ -3,8 +3,8 @@ r"""Operators whose gradient is written by hand, for fewer passes over the nodes
 * :func:`two_layers`: the affine layers of both feature maps, the first ones as one product.
 * :func:`norm_softplus`: batch norm and softplus of the paper's feature maps.
 * :func:`weighted_projections`: degrees, weights, centring and projections of both sides.
-* :func:`sampled_error`: squared error of a wide sparse target, from its non-zeros and a sample of
-  rows, so that nothing of the target's dense size exists.
+* :func:`gram_error` and :func:`sampled_error`: squared error of a wide sparse target, exactly, or
+  from its non-zeros and a sample of rows; nothing of the target's dense size exists.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ._torch import SparseMatrix
 __all__ = [
     "BLOCK_ROWS",
     "Projections",
+    "gram_error",
     "norm_softplus",
     "row_blocks",
     "sampled_error",
@@ -365,6 +366,41 @@ def sampled_error(
     """
     total: Tensor = _SampledError.apply(hidden, weight, bias, target, rows)
     return total
+
+
+def gram_error(hidden: Tensor, weight: Tensor, bias: Tensor, target: SparseMatrix) -> Tensor:
+    r""":math:`\|HW' + 1b' - X\|^2` for a sparse target X, exactly, without its dense size.
+
+    With :math:`H_1 = [H\,|\,1]` and :math:`W_1 = [W\,|\,b]`,
+
+    .. math:: \langle H_1'H_1, W_1'W_1\rangle - 2\langle H_1, XW_1\rangle + \|X\|^2 ,
+
+    in 2 (n + d) h^2 multiplications with the gradients, against 3 n d h of the plain way.
+    """
+    total: Tensor = _GramError.apply(hidden, weight, bias, target)
+    return total
+
+
+class _GramError(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, target: SparseMatrix
+    ) -> Tensor:
+        h = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], 1)
+        w = torch.cat([weight, bias[:, None]], 1)
+        h_gram, w_gram = h.T @ h, w.T @ w
+        cross = target.forward @ w
+        total = (h_gram * w_gram).sum() - 2 * (h * cross).sum() + target.squared_norm
+        d_h = cross.neg_().addmm_(h, w_gram)
+        d_w = (target.transposed @ h).neg_().addmm_(w, h_gram)
+        ctx.save_for_backward(d_h, d_w)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        d_h, d_w = (2 * grad * part for part in ctx.saved_tensors)
+        return d_h[:, :-1], d_w[:, :-1], d_w[:, -1], None
 
 
 class _SampledError(Function):

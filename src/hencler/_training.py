@@ -35,7 +35,8 @@ EDGES_PER_BATCH_NODE = 0.25
 """Edges drawn per node of a minibatch; each sends one more node through psi."""
 
 SAMPLED_ROWS = 256
-"""Nodes on which the zeros of sparse attributes are looked at in a step."""
+"""Nodes on which the zeros of sparse attributes are looked at in a step of ``released``. The loss
+of ``paper`` is a sum over attributes, not a mean, and its training does not bear the noise."""
 
 _MOMENTUM = 0.1
 """Share of a minibatch in the running estimates of the sums over all nodes."""
@@ -222,7 +223,7 @@ def _full_batch_epochs(
     def run(epoch: int) -> tuple[dict[str, Tensor], Embedding]:
         generator = _generator(settings.seed, epoch, device)
         pairs = sampler.draw(PAIRS_PER_NODE * n, generator)
-        sample = _sampled_rows(whole, generator, device)
+        sample = _sampled_rows(net, whole, generator, device)
         losses, output = _update(net, Batch(whole, *pairs, n, sample=sample), optimisers)
         # The embedding of the forward pass, before the update, is what the released code scores.
         e, r = output.e.detach(), output.r.detach()
@@ -258,10 +259,11 @@ def _gradients(net: HeNClerNet) -> Iterator[Tensor]:
 
 
 def _sampled_rows(
-    nodes: FeatureRows, generator: torch.Generator, device: torch.device
+    net: HeNClerNet, nodes: FeatureRows, generator: torch.Generator, device: torch.device
 ) -> Tensor | None:
     """Rows on which zeros are looked at, or None where all of them cost little more."""
-    if nodes.sparse is None or len(nodes) <= 2 * SAMPLED_ROWS:
+    few = nodes.sparse is None or len(nodes) <= 2 * SAMPLED_ROWS
+    if few or net.config.variant == "paper":
         return None
     return torch.randperm(len(nodes), generator=generator, device=device)[:SAMPLED_ROWS]
 
@@ -301,7 +303,8 @@ def _minibatch_epochs(
             own = slice(*starts[ranks.rank : ranks.rank + 2])
             whole = _everywhere(chosen, own, int(starts[-1]), ranks)
             drawn = sampler.draw(whole, rng, own)
-            return _minibatch(source, drawn, whole, own, generator, device)
+            batch = _minibatch(source, drawn, whole, own, device)
+            return batch._replace(sample=_sampled_rows(net, batch.nodes, generator, device))
 
         # Over ranks, making a batch sends messages, which must not overtake those of a step.
         batches = _ahead(make, steps) if ranks.size == 1 else map(make, range(steps))
@@ -348,7 +351,6 @@ def _minibatch(
     drawn: BatchPairs,
     whole: NDArray[np.int64],
     own: slice,
-    generator: torch.Generator,
     device: torch.device,
 ) -> Batch:
     nodes = inputs.rows(whole[own], device)
@@ -363,7 +365,6 @@ def _minibatch(
         torch.from_numpy(drawn.weight).to(device),
         len(inputs),
         targets=inputs.rows(further, device) if len(further) else None,
-        sample=_sampled_rows(nodes, generator, device),
         n_batch=len(whole),
         start=int(own.start),
     )

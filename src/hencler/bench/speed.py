@@ -327,6 +327,10 @@ def count_flops(config: ModelConfig, width: int, n: int, nnz: int, rows: int) ->
     if config.n_sparse and rows < n:
         decoder += 3 * 2 * rows * width * config.n_sparse + 2 * 2 * nnz * width
         decoder += 3 * 2 * n * width * (t - config.n_sparse)
+    elif config.n_sparse:
+        plain, gram = 3 * n * config.n_sparse, 2 * (n + config.n_sparse) * width
+        decoder += 2 * width * (plain if plain <= gram else gram + 2 * nnz)
+        decoder += 3 * 2 * n * width * (t - config.n_sparse)
     else:
         decoder += 3 * 2 * n * width * t
     projections = 3 * 2 * 2 * n * f * s
@@ -381,7 +385,8 @@ def _open(name: str) -> tuple[Graph, str]:
 def _described(subject: Subject, name: str, preset: str) -> dict[str, Any]:
     inputs, config = subject.inputs, subject.net.config
     nnz = 0 if inputs.sparse is None else int(inputs.sparse.nnz)
-    rows = _training.SAMPLED_ROWS if len(inputs) > 2 * _training.SAMPLED_ROWS else len(inputs)
+    sampled = preset == "released" and len(inputs) > 2 * _training.SAMPLED_ROWS
+    rows = _training.SAMPLED_ROWS if sampled else len(inputs)
     width = subject.net.decoder_hidden.out_features
     return {
         "graph": name,
