@@ -30,7 +30,7 @@ from ._network import NetworkModel, default_batch_size
 from ._persistence import CheckpointFile, read_model, write_model
 from ._progress import announce
 from ._scoring import estimate_n_clusters, score_clustering
-from ._stability import Stability, compare, repeat
+from ._stability import Reassign, Stability, compare, repeat
 from ._stratified import stratified
 from ._torch import resolve_device
 from ._training import TrainingSettings
@@ -412,9 +412,14 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             np.random.default_rng(0),
         )
         with few_threads(len(nodes)):
-            reassign = self._model.reassigner(graph, self.n_init)
-            runs = repeat(reassign, nodes, n_runs)
+            runs = repeat(self._reassigner(graph, self.e_, self.r_), nodes, n_runs)
         return compare(self.labels_, self.n_clusters_, nodes, runs)
+
+    def _reassigner(self, graph: Graph, e: NDArray[Any], r: NDArray[Any]) -> Reassign:
+        """From some of a graph's nodes, of the embedding e and r, and a seed to their clusters."""
+        if isinstance(self._model, NetworkModel):
+            return self._model.reassigner(e, r, self.n_init)
+        return self._model.reassigner(graph, self.n_init)
 
     def _fitted_graph(self) -> Graph:
         graph: Graph | None = getattr(self, "_graph", None)

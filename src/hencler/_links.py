@@ -56,17 +56,20 @@ class LinkColumns:
             np.sqrt(d_in + self.shifts[1]),
         )
         self.norms = np.array([np.linalg.norm(root) for root in (self.out_root, self.in_root)])
-        scaled = sp.csr_array(
-            sp.diags_array(1 / self.out_root) @ adjacency @ sp.diags_array(1 / self.in_root)
-        )
-        h, q = self.out_root / self.norms[0], self.in_root / self.norms[1]
+        # Of very large graphs the singular vectors are what takes memory: single precision.
+        dtype = np.float64 if len(d_out) <= SAMPLED_NODES else np.float32
+        left, right = ((1 / root).astype(dtype) for root in (self.out_root, self.in_root))
+        adjacency = adjacency.astype(dtype, copy=False)
+        scaled = sp.csr_array(sp.diags_array(left) @ adjacency @ sp.diags_array(right))
+        h = (self.out_root / self.norms[0]).astype(dtype)
+        q = (self.in_root / self.norms[1]).astype(dtype)
         self.sigma0 = float(h @ (scaled @ q))
 
         def matmat(x: NDArray[Any]) -> NDArray[Any]:
-            return scaled @ x - self.sigma0 * np.multiply.outer(h, q @ x)
+            return scaled @ x - np.multiply.outer(h, self.sigma0 * (q @ x))
 
         def rmatmat(y: NDArray[Any]) -> NDArray[Any]:
-            return scaled.T @ y - self.sigma0 * np.multiply.outer(q, h @ y)
+            return scaled.T @ y - np.multiply.outer(q, self.sigma0 * (h @ y))
 
         operator = linear_operator(scaled.shape, matmat, rmatmat)
         self.left, _, self.right = leading_svd(operator, self.n_columns)
@@ -87,11 +90,15 @@ class LinkColumns:
         )
         made = []
         for links, d, other_root, vectors, side in parts:
-            root = np.sqrt(d + self.shifts[side])
-            projected = (links @ (vectors / other_root[:, None])) / root[:, None]
-            trivial = (other_root / self.norms[1 - side]) @ vectors
-            removed = np.outer(root / self.norms[side], self.sigma0 * trivial)
-            made.append(np.sqrt(len(self.left)) * (projected - removed))
+            root = np.sqrt(d + self.shifts[side]).astype(vectors.dtype)
+            other = other_root.astype(vectors.dtype)
+            weights = links.astype(vectors.dtype, copy=False)
+            columns = weights @ (vectors / other[:, None])
+            columns /= root[:, None]
+            trivial = (other / self.norms[1 - side].astype(vectors.dtype)) @ vectors
+            columns -= np.outer(root, self.sigma0 / self.norms[side] * trivial)
+            columns *= np.sqrt(len(self.left)).astype(vectors.dtype)
+            made.append(columns)
         return made[0], made[1]
 
     def state(self) -> dict[str, NDArray[Any]]:

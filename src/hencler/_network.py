@@ -144,7 +144,7 @@ class NetworkModel:
         if self.links is not None:
             assert self.known_ids is not None
             columns = self.links.transform(*known_links(graph, self.known_ids))
-            return NodeInputs(None, np.hstack(columns).astype(np.float32), encoding)
+            return NodeInputs(None, np.hstack(columns).astype(np.float32, copy=False), encoding)
         x: Any = graph.x
         if self.unit != 1:
             x = x / self.unit if sp.issparse(x) else _Divided(x, self.unit)
@@ -164,28 +164,31 @@ class NetworkModel:
             labels[rows] = self.assigner.predict(np.hstack([e[rows], r[rows]]))
         return labels
 
-    def reassigner(self, graph: Graph, n_init: int) -> Reassign:
-        """Clusters of some of the graph's nodes by another seed, the embedding as it is."""
-        z, k = np.hstack(self.embed(graph)), len(self.assigner.centres)
+    def reassigner(self, e: NDArray[Any], r: NDArray[Any], n_init: int) -> Reassign:
+        """Clusters of some nodes by another seed, the embedding as it is."""
+        k = len(self.assigner.centres)
 
         def again(nodes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-            return KMeansAssigner().fit(z[nodes], k, n_init, seed).predict(z[nodes])
+            z = np.hstack([e[nodes], r[nodes]])
+            return KMeansAssigner().fit(z, k, n_init, seed).predict(z)
 
         return again
 
     def similarity(self, graph: Graph, rows: Any, cols: Any) -> NDArray[Any]:
         """Block of S = Phi Psi'."""
-        phi, psi = self.features(graph)
-        return phi[rows] @ psi[cols].T
+        inputs, nodes = self.inputs(graph), np.arange(graph.n_nodes)
+        phi = self._features(inputs, nodes[rows])[0]
+        return phi @ self._features(inputs, nodes[cols])[1].T
 
     @torch.no_grad()
-    def features(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
-        """phi and psi, shape (n, d_f) each."""
-        inputs = self.inputs(graph)
+    def _features(
+        self, inputs: NodeInputs, nodes: NDArray[np.int64]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """phi and psi of some nodes, shape (m, d_f) each."""
         self.net.to(self.device).eval()
         blocks = [
-            [f.cpu().numpy() for f in self.net.maps(inputs.rows(rows, self.device))]
-            for rows in row_blocks(len(inputs), inputs.width + self.net.config.hidden)
+            [f.cpu().numpy() for f in self.net.maps(inputs.rows(nodes[rows], self.device))]
+            for rows in row_blocks(len(nodes), inputs.width + self.net.config.hidden)
         ]
         return np.concatenate([b[0] for b in blocks]), np.concatenate([b[1] for b in blocks])
 

@@ -146,7 +146,7 @@ def _stable(run: Run, model: HeNCler | HenclerError) -> Stability | None:
     nodes = stratified(run.clusters, run.k, STABLE_NODES, np.random.default_rng(0))
     try:
         with few_threads(len(nodes)):
-            runs = repeat(model._model.reassigner(run.graph, model.n_init), nodes, STABLE_RUNS)
+            runs = repeat(model._reassigner(run.graph, run.e, run.r), nodes, STABLE_RUNS)
     except HenclerError:
         return None
     return compare(run.clusters, run.k, nodes, runs)
