@@ -11,7 +11,7 @@ from hencler._errors import ParameterError
 from hencler._model import ModelConfig
 from hencler._torch import seeded
 from hencler.bench import speed
-from hencler.bench.plan import plan, plan_page
+from hencler.bench.plan import epoch_page, plan, plan_page
 
 CPU = torch.device("cpu")
 
@@ -97,3 +97,14 @@ def test_the_page_shows_both():
     page = plan_page([result])
     assert "| cpu | 2 | 1,000 | 0.1 | 0.60 | 5 |" in page
     assert "| ranks | 8 | 64 |" in page
+
+
+def test_the_page_of_epochs_has_a_line_for_every_row():
+    row = {"device": "cpu", "graph": "texas", "preset": "paper", "hencler_to_floor": 1.25}
+    released = row | {"preset": "released", "plain_to_hencler": 3.5}
+    page = epoch_page(
+        [{"sections": {"epoch": {"rows": [row, released]}, "minibatch": {"rows": [row]}}}]
+    )
+    assert "| cpu | texas | paper | 1.25 |  |" in page
+    assert "| cpu | texas | released | 1.25 | 3.5 |" in page
+    assert "| cpu | texas, minibatches | paper | 1.25 |  |" in page

@@ -742,6 +742,7 @@ def bench_speed(
         Path | None, typer.Option("--out", help="File to write; default: by device.")
     ] = None,
     page: Annotated[Path | None, typer.Option(help="Page whose plan to renew.")] = None,
+    epoch_page: Annotated[Path | None, typer.Option(help="Page whose epochs to renew.")] = None,
     only_tables: Annotated[bool, typer.Option(help="Run nothing, only write tables.")] = False,
 ) -> None:
     """Epochs of the trained presets beside bare autoencoders, and times to a clustering.
@@ -762,11 +763,14 @@ def bench_speed(
             seeds=seeds,
             say=lambda line: err.print(line, highlight=False, markup=False, soft_wrap=True),
         )
-    if page is not None:
-        from .bench.plan import plan_page
+    from .bench import plan
 
-        files = sorted(target.parent.glob("speed-*.json"))
-        _renew(page, plan_page([json.loads(file.read_text(encoding="utf-8")) for file in files]))
+    files = sorted(target.parent.glob("speed-*.json"))
+    results = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    if page is not None:
+        _renew(page, plan.plan_page(results))
+    if epoch_page is not None:
+        _renew(epoch_page, plan.epoch_page(results))
     out.print(str(target))
 
 

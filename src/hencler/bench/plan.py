@@ -8,7 +8,7 @@ from typing import Any
 from .._model import ModelConfig
 from .speed import count_flops
 
-__all__ = ["Plan", "plan", "plan_page"]
+__all__ = ["Plan", "epoch_page", "plan", "plan_page"]
 
 DOLLARS_PER_HOUR = {"cpu": 0.05, "cuda": 3.0}
 """Assumed price of a core and of a GPU for an hour; the only numbers here nobody measured."""
@@ -101,6 +101,21 @@ def plan(
         seconds_sending=sending,
         dollars=hours * ranks * DOLLARS_PER_HOUR[device],
     )
+
+
+def epoch_page(results: list[dict[str, Any]]) -> str:
+    """Markdown: an epoch of each preset against its floor and its plain form, on every device."""
+    lines = ["| device | graph | preset | x floor | plain form x |", "|---|---|---|---:|---:|"]
+    for result in results:
+        for name in ("epoch", "minibatch"):
+            for row in result["sections"].get(name, {}).get("rows", []):
+                plain = row.get("plain_to_hencler")
+                where = row["graph"] + (", minibatches" if name == "minibatch" else "")
+                lines.append(
+                    f"| {row['device']} | {where} | {row['preset']} | "
+                    f"{row['hencler_to_floor']:.2f} | {'' if plain is None else f'{plain:.1f}'} |"
+                )
+    return "\n".join(lines)
 
 
 def plan_page(results: list[dict[str, Any]]) -> str:
