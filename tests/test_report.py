@@ -577,6 +577,8 @@ def test_the_sample_of_a_large_graph_has_its_model_and_stability_beside_it(
     assert "stable" not in page.data["rows"]
     assert len(page.data["heat"]["layers"]) == 1 + len(model.views_)
     assert "Stability over seeds: 4 times" not in page.text or "for 1,000 nodes" in page.text
+    assert "<dt>nodes</dt><dd>60</dd>" in page.text, "the whole graph, not the sample"
+    assert "no link to another node" not in page.text
     (tmp_path / "sample" / "stability.json").write_text("[")
     with pytest.raises(FileFormatError, match="stability cannot be read"):
         write_report(tmp_path)

@@ -93,7 +93,7 @@ def render(run: Run) -> str:
         "version": __version__,
         "graph": run.graph,
         "k": run.k,
-        "isolated": run.graph.n_isolated,
+        **_counts(run),
         "sizes": views.size_view(run),
         "links": links,
         "map": data["map"],
@@ -124,6 +124,15 @@ def _model(run: Run) -> HeNCler | HenclerError:
         return HeNCler.load(folder / "model", device="cpu")
     except HenclerError as error:
         return error
+
+
+def _counts(run: Run) -> dict[str, int]:
+    """Nodes, links and nodes without links; of a sample, what is known of the whole graph."""
+    graph = run.graph
+    nodes, edges = (run.summary.get(name) for name in ("nodes", "edges"))
+    if run.sampled and type(nodes) is int and type(edges) is int:
+        return {"n_nodes": nodes, "n_edges": edges, "isolated": 0}
+    return {"n_nodes": graph.n_nodes, "n_edges": graph.n_edges, "isolated": graph.n_isolated}
 
 
 def _similarity(
