@@ -75,3 +75,15 @@ def _global_random_state_is_left_alone(request: pytest.FixtureRequest):
     assert before["pos"] == after["pos"], "NumPy's global generator was used"
     assert np.array_equal(before["key"], after["key"]), "NumPy's global generator was seeded"
     assert torch.equal(torch_before, torch.get_rng_state()), "torch's global generator was used"
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Write a file, return its path."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write

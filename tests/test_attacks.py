@@ -29,16 +29,6 @@ GRAPHML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{}</graphml>'
 
 
 @pytest.fixture
-def put(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
-@pytest.fixture
 def little_memory():
     """What a reader may have above what the process has already."""
     limits = resource.getrlimit(resource.RLIMIT_AS)

@@ -52,18 +52,6 @@ def engine(request, monkeypatch):
     return request.param
 
 
-@pytest.fixture
-def put(tmp_path):
-    """Write a file, return its path."""
-
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def same(a: Graph, b: Graph) -> None:
     assert a.ids.tolist() == b.ids.tolist()
     assert a.directed == b.directed

@@ -11,9 +11,21 @@ from pathlib import Path
 
 from ._errors import WriteError
 
-__all__ = ["locked", "staged", "sweep"]
+__all__ = ["locked", "make_folder", "staged", "sweep"]
 
 _STAGING = ".staging-"
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, before the work whose result it is to hold."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(
+            f"the folder cannot be made ({error.strerror})",
+            place=str(folder),
+            remedy="Choose a folder that may be written to",
+        ) from error
 
 
 @contextmanager

@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ._errors import ModelFileError, WriteError
-from ._folders import locked
+from ._errors import ModelFileError
+from ._folders import locked, make_folder
 from .io import atomic_write
 
 __all__ = ["CheckpointFile", "read_model", "write_model"]
@@ -47,14 +47,7 @@ def write_model(
     Tensors go to the file from where they are: no copy of all of them is made.
     """
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteError(
-            f"the folder cannot be made ({error.strerror})",
-            place=str(folder),
-            remedy="Choose a folder that may be written to",
-        ) from error
+    make_folder(folder)
     parts = list(_serialised({k: np.asarray(v, order="C") for k, v in tensors.items()}))
     sha = hashlib.sha256()
     for part in parts:

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import FileFormatError, HenclerError, WriteError
+from ._errors import FileFormatError, HenclerError
 from ._estimator import HeNCler
-from ._folders import staged
+from ._folders import make_folder, staged
 from ._graph import Graph
 from .datasets import load_dataset
 from .io import align_labels, atomic_write, read_graph, read_labels, write_labels, write_npz
 from .metrics import evaluate
 
-__all__ = ["make_folder", "open_graph", "read_run", "truth_labels", "write_run"]
+__all__ = ["open_graph", "read_run", "truth_labels", "write_run"]
 
 DATASET_PREFIX = "dataset:"
 
@@ -187,18 +187,6 @@ def read_run(folder: Path) -> dict[str, Any]:
             "this is not the summary of a run", place=str(path), remedy="Run fit again"
         )
     return summary
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder of a run, before the work whose result it is to hold."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteError(
-            f"the folder cannot be made ({error.strerror})",
-            place=str(folder),
-            remedy="Choose another one with --out",
-        ) from error
 
 
 def _write_json(path: Path, payload: dict[str, Any]) -> None:

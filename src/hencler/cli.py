@@ -276,8 +276,7 @@ def fit(
       hencler fit --config run --seed 1 --out again
     """
     from ._config import SETTINGS, read_settings, write_settings
-    from ._folders import locked, sweep
-    from ._run import make_folder
+    from ._folders import locked, make_folder, sweep
 
     given = {
         "graph": graph,
