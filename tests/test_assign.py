@@ -69,3 +69,17 @@ def test_the_answer_is_the_run_most_like_the_others():
     labels = consensus.predict(members)
     np.testing.assert_array_equal(labels, runs[np.argmax(means)])
     assert consensus.agreement == pytest.approx((max(means) * 12 - 1) / 11)
+
+
+def test_a_large_graph_s_answer_is_settled_on_all_rows(monkeypatch):
+    """Runs see a sample; the centres of the answer are a fixed point of Lloyd on all rows."""
+    monkeypatch.setattr("hencler._assign.MANY_NODES", 60)
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(500, 3)) + 2 * rng.integers(0, 3, 500)[:, None]
+    consensus = Consensus().fit([z], 4, 3, 0)
+    member, run = consensus.chosen
+    labels = consensus.predict([z])
+    means = np.stack([z[labels == c].mean(axis=0) for c in range(3)])
+    np.testing.assert_allclose(consensus.centres[member][run], means, atol=0.05)
+    whole = KMeans(3, n_init=10, random_state=0).fit(z)
+    assert ((z - means[labels]) ** 2).sum() <= 1.01 * whole.inertia_

@@ -61,7 +61,8 @@ class Consensus:
 
     The answer is the run with the largest mean normalised mutual information with all runs, the
     medoid of the clusterings. The mean score over seeds changes little by it, the spread a lot.
-    Since it is one of the runs, a new node belongs to that run's nearest centre.
+    Since it is one of the runs, a new node belongs to that run's nearest centre. Of a large graph
+    the runs see a sample of the nodes, and only the answer sees all.
 
     Attributes
     ----------
@@ -78,19 +79,22 @@ class Consensus:
         """`rows`: what each member sees, arrays of n rows; `n_runs`: KMeans runs of each."""
         n = len(rows[0])
         starts = STARTS if n <= MANY_NODES else 1
+        some = np.linspace(0, n, min(n, MANY_NODES), endpoint=False).astype(np.int64)
+        seen = [z[some] for z in rows]
         seeds = np.random.SeedSequence(seed).generate_state(len(rows) * n_runs)
         jobs = list(enumerate(seeds.tolist()))
         found = [
-            _centres(rows[i // n_runs], n_clusters, starts, draw)
+            _centres(seen[i // n_runs], n_clusters, starts, draw)
             for i, draw in steps("KMeans runs", jobs)
         ]
         self.centres = [np.stack(found[i : i + n_runs]) for i in range(0, len(found), n_runs)]
-        some = np.linspace(0, n, min(n, MANY_NODES), endpoint=False).astype(np.int64)
-        agreements = mutual_agreement(self.runs([z[some] for z in rows]), n_clusters)
+        agreements = mutual_agreement(self.runs(seen), n_clusters)
         best = int(agreements.mean(axis=1).argmax())
         others = max(len(agreements) - 1, 1)
         self.agreement = float((agreements[best].sum() - 1) / others)
-        self.chosen = (best // n_runs, best % n_runs)
+        member, run = self.chosen = (best // n_runs, best % n_runs)
+        if len(some) < n:
+            self.centres[member][run] = _settled(rows[member], self.centres[member][run])
         _warn_if_empty(self.predict(rows), n_clusters)
         return self
 
@@ -165,6 +169,12 @@ def _centres(rows: NDArray[Any], k: int, n_init: int, seed: int) -> NDArray[np.f
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return KMeans(k, n_init=n_init, random_state=seed).fit(z).cluster_centers_
+
+
+def _settled(rows: NDArray[Any], centres: NDArray[Any]) -> NDArray[np.float64]:
+    """Centres found on a part of the rows, moved to where all rows have them."""
+    z = np.ascontiguousarray(rows, dtype=np.float64)
+    return KMeans(len(centres), init=centres, n_init=1).fit(z).cluster_centers_
 
 
 def _nearest(rows: NDArray[Any], centres: NDArray[Any]) -> NDArray[np.int64]:

@@ -80,7 +80,7 @@ class ClosedFormModel:
             self.learned = LearnedMaps().fit(
                 self.preparation, graph.x, links, graph.directed, k, seed
             )
-        self.machines = []
+        self.machines, embeddings = [], []
         announce("preparing the maps")
         pairs = list(zip((*self.views, "learned"), self._maps(graph)))
         for view, maps in steps("weighted kernel SVD", pairs):
@@ -90,8 +90,8 @@ class ClosedFormModel:
                 shift = LEARNED_REGULARIZATION if view == "learned" else ATTRIBUTE_REGULARIZATION
                 machine = Machine().fit(*maps, self.s, shift)
             self.machines.append(machine)
+            embeddings.append(machine.embed(*maps))
         self.scales = None
-        embeddings = self._embeddings(graph)
         some = sampled_nodes(graph.n_nodes)
         rows = self._rows([z.take(some) for z in embeddings])
         runs = n_init if graph.n_nodes <= MANY_NODES else min(n_init, MAX_RUNS_LARGE)

@@ -17,10 +17,6 @@ from ._wksvd import linear_operator, subspace_svd
 __all__ = ["LinkColumns", "known_links", "leading_svd"]
 
 
-LARGE_TOLERANCE = 0.03
-"""Of singular vectors of large matrices; the values are then right to about 1e-6."""
-
-
 class LinkColumns:
     r"""Coordinates of out-links and in-links in the leading singular vectors of the links.
 
@@ -157,14 +153,14 @@ def leading_svd(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Leading k singular triples (P, values, Q), largest first, the same on every call.
 
-    Of matrices with more than :data:`SAMPLED_NODES` rows and columns they are approximate.
+    Of matrices with more than :data:`MANY_NODES` rows and columns they are approximate.
 
     `matrix` is dense, sparse or a LinearOperator of shape (n, m). Signs are fixed by making the
     largest entry of every left vector positive. Missing ones (k > rank) are zero columns.
     """
     n, m = matrix.shape
     small = min(n, m)
-    if small > SAMPLED_NODES:
+    if small > MANY_NODES:
         return subspace_svd(matrix, k)
     if not np.any(matrix @ np.random.default_rng(1).standard_normal(m)):
         # Lanczos cannot start from a zero vector; that a product is zero by chance has chance 0.
@@ -176,9 +172,7 @@ def leading_svd(
         left, values, right = left[:, :k], values[:k], right_t[:k].T
     else:
         start = np.random.default_rng(0).standard_normal(small)
-        large = small > MANY_NODES
-        options = {"tol": LARGE_TOLERANCE, "ncv": k + max(k + 1, 40)} if large else {}
-        left, values, right_t = svds(matrix, k=k, v0=start, solver="arpack", **options)
+        left, values, right_t = svds(matrix, k=k, v0=start, solver="arpack")
         order = np.argsort(-values)
         left, values, right = left[:, order], values[order], right_t[order].T
     if values.size < k:

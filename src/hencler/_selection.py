@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score
 
-from ._graph import SAMPLED_NODES, sampled_nodes
+from ._graph import sampled_nodes
 from ._machine import Machine
 from ._prepare import Preparation
 from ._progress import announce
@@ -40,7 +40,7 @@ LINK_REGULARIZATION = 0.3
 """Degrees are D + regularization * mean(D)."""
 
 EVIDENCE_NODES = 10_000
-"""Nodes of a very large graph whose attributes, and those of their neighbours, are evidence."""
+"""Nodes of a large graph whose attributes, and those of their neighbours, are evidence."""
 
 _SPLITS = 2
 
@@ -91,7 +91,7 @@ class Evidence(NamedTuple):
 def sampled_evidence(preparation: Preparation, x: Any, links: Any) -> Evidence:
     """Evidence from all nodes of a graph, or a sample of very many, with all their neighbours."""
     n = x.shape[0]
-    if n <= SAMPLED_NODES:
+    if n <= EVIDENCE_NODES:
         return Evidence.whole(preparation.features(x), links)
     some = np.linspace(0, n, EVIDENCE_NODES, endpoint=False).astype(np.int64)
     out, into = links[some], links.T.tocsr()[some]
@@ -216,7 +216,8 @@ def reliability(
     """Agreement (adjusted mutual information) of the clusterings by two halves of the data."""
     rng = np.random.default_rng(0)
     scores = []
-    for _ in range(_SPLITS if links.shape[0] <= SAMPLED_NODES else 1):
+    whole = links.shape[0] <= EVIDENCE_NODES
+    for _ in range(_SPLITS if whole else 1):
         labels = []
         for half_links, columns in _halves(groups, links, directed, rng):
             if view == "links":
@@ -225,7 +226,7 @@ def reliability(
                 rows = embedding.take(sampled_nodes(links.shape[0])).walk_rows(k)
             else:
                 half = attributes.columns(columns)
-                if links.shape[0] <= SAMPLED_NODES:
+                if whole:
                     half = Evidence.whole(half.own, half_links)
                 maps = half.maps(view)
                 machine = Machine().fit(*maps, k, ATTRIBUTE_REGULARIZATION)

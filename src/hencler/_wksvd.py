@@ -64,7 +64,7 @@ Array: TypeAlias = Any
 _MAX_EXACT = 1000
 """Up to this many rows or columns a dense S is factorised completely, by LAPACK."""
 
-_MAX_CORE = 512
+_MAX_CORE = 1024
 """Up to this many features `solve_primal` factorises two QR cores; above it is matrix-free."""
 
 _QR_ROWS = 2048
@@ -467,7 +467,9 @@ def _by_qr(
     s: int,
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """U, sigma, V from the triangles of the two weighted factors."""
-    R1, R2 = _triangle(phi, w1, mean_phi), _triangle(psi, w2, mean_psi)
+    R1 = _triangle(phi, w1, mean_phi)
+    same = phi is psi and np.array_equal(w1, w2)
+    R2 = R1 if same else _triangle(psi, w2, mean_psi)
     P, sigma, Qt = np.linalg.svd(R1 @ R2.T, full_matrices=False)
     # Size of the factors before centring, which is what their rounding errors are relative to.
     size = [
