@@ -363,6 +363,18 @@ class HeNClerNet(nn.Module):
         return self.config.variant == "paper" and self.config.losses != "reconstruction"
 
     @property
+    def loss_names(self) -> tuple[str, ...]:
+        """Names of what a step tells: the loss, then its parts as :meth:`forward` gives them."""
+        return "loss", *{
+            "all": ("wksvd", "node", "edge"),
+            "reconstruction": ("node", "edge"),
+            "wksvd": ("wksvd",),
+        }[self.config.losses]
+
+    def named_losses(self, values: Tensor) -> dict[str, Tensor]:
+        return dict(zip(self.loss_names, values))
+
+    @property
     def epsilon(self) -> float:
         """What is added to every degree."""
         return RELEASED_EPSILON if self.config.variant == "released" else 0.0
