@@ -39,8 +39,10 @@ from torch.nn import functional as F
 
 from ._operators import (
     Projections,
+    edge_error,
     gram_error,
     norm_softplus,
+    orthonormal,
     row_blocks,
     sampled_error,
     softplus,
@@ -174,14 +176,14 @@ class FeatureRows:
             target = self._whole[:, : len(weight)]
             return F.mse_loss(torch.addmm(bias, hidden, weight.T), target, reduction="sum")
         split = self.sparse.shape[1]
-        if sample is None:
-            total = gram_error(hidden, weight[:split], bias[:split], self.sparse)
-        else:
-            total = sampled_error(hidden, weight[:split], bias[:split], self.sparse, sample)
+        total: Tensor | float = 0.0
         if self.dense is not None and len(weight) > split:
-            rest = FeatureRows(self.dense)
-            total = total + rest.squared_error(hidden, weight[split:], bias[split:])
-        return total
+            weight, rest = weight.split([split, len(weight) - split])
+            bias, rest_bias = bias.split([split, len(bias) - split])
+            total = FeatureRows(self.dense).squared_error(hidden, rest, rest_bias)
+        if sample is None:
+            return total + gram_error(hidden, weight, bias, self.sparse)
+        return total + sampled_error(hidden, weight, bias, self.sparse, sample)
 
     def _plain_is_cheaper(self, h: int) -> bool:
         assert self.sparse is not None
@@ -281,13 +283,6 @@ class Output(NamedTuple):
     statistics: Statistics
 
 
-def orthonormal(matrix: Tensor) -> Tensor:
-    """Orthonormal basis of the columns of a (d, s) matrix, by Cholesky-QR."""
-    gram = matrix.T @ matrix
-    factor = torch.linalg.cholesky_ex(gram)[0]
-    return torch.linalg.solve_triangular(factor, matrix.T, upper=False).T
-
-
 class HeNClerNet(nn.Module):
     """Feature maps, projections and decoders; ``forward`` gives e, r and the named losses."""
 
@@ -321,7 +316,8 @@ class HeNClerNet(nn.Module):
     def projections(self) -> tuple[Tensor, Tensor]:
         """U and V, shape (d_f, s) each, with orthonormal columns."""
         if self.config.variant == "paper":
-            return orthonormal(self.u), orthonormal(self.v)
+            u, v = orthonormal(torch.stack([self.u, self.v]))
+            return u, v
         s = self.config.n_components
         return self.stiefel[:s].T, self.stiefel[s:].T
 
@@ -452,11 +448,7 @@ class HeNClerNet(nn.Module):
 
     def _edge_loss(self, batch: Batch, e: Tensor, r: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """Binary cross-entropy of sigmoid(e_u' U'V r_v) over the sampled pairs."""
-        source, target = batch.pairs
         if self.config.variant == "released":
             # U'V = 0, so that no gradient reaches e and r: none is carried there.
             e, r = e.detach(), r.detach()
-        logits = (e.index_select(0, source) @ (u.T @ v) * r.index_select(0, target)).sum(1)
-        return F.binary_cross_entropy_with_logits(
-            logits, batch.is_edge, batch.pair_weight, reduction="sum"
-        )
+        return edge_error(e, r, u, v, batch.pairs, batch.is_edge, batch.pair_weight)
