@@ -7,6 +7,7 @@ Sections, each stored with its own environment so that one can be measured again
   plain full-batch form that its authors' code has.
 * ``minibatch``: an epoch in minibatches against the same floor on the same batches.
 * ``quality``: honest scores in full batches and in minibatches, which must not differ.
+* ``gpu``: ten million nodes in the memory of a GPU, as shares of its measured peaks.
 * ``ranks``: an epoch over one and over two processes of this machine, and what they send.
 * ``clustering``: time to a finished clustering against every baseline.
 """
@@ -123,7 +124,7 @@ def _line(row: dict[str, Any]) -> str:
 class Subject:
     """A network on a graph, ready to be trained."""
 
-    graph: Graph
+    adjacency: Any
     inputs: NodeInputs
     net: HeNClerNet
     settings: TrainingSettings
@@ -137,7 +138,18 @@ class Subject:
         k = len(np.unique(graph.y[graph.y >= 0]))
         model = NetworkModel(device)
         model.links, model.unit = None, 1.0
-        inputs = model.inputs(graph)
+        return cls.of(graph.adjacency, model.inputs(graph), k, preset, device, batch_size)
+
+    @classmethod
+    def of(
+        cls,
+        adjacency: Any,
+        inputs: NodeInputs,
+        k: int,
+        preset: str,
+        device: torch.device,
+        batch_size: int | None = None,
+    ) -> Subject:
         n_sparse = 0 if inputs.sparse is None else inputs.sparse.shape[1]
         shapes: Any = {
             "n_sparse": n_sparse,
@@ -149,15 +161,13 @@ class Subject:
         with seeded(0, device):
             net = HeNClerNet(ModelConfig(**shapes))
         settings = TrainingSettings(seed=0, batch_size=batch_size)
-        return cls(graph, inputs, net.to(device).train(), settings, device)
+        return cls(adjacency, inputs, net.to(device).train(), settings, device)
 
     def epochs(self) -> Step:
         optimisers = _training._optimisers(self.net, self.settings)
         full = self.settings.batch_size is None
         make = _training._full_batch_epochs if full else _training._minibatch_epochs
-        return make(
-            self.net, self.inputs, self.graph.adjacency, self.settings, optimisers, self.device
-        )
+        return make(self.net, self.inputs, self.adjacency, self.settings, optimisers, self.device)
 
     def beside_floors(self) -> dict[str, Step]:
         """An epoch of ours and one of the floor, on a GPU also of the floor as a CUDA graph."""
@@ -246,7 +256,7 @@ class PlainReleased(nn.Module):
         width = (2 * f + d) // 2
         self.decoder = nn.Sequential(nn.Linear(2 * f, width), leaky(), nn.Linear(width, d))
         self.s = config.n_components
-        links = subject.graph.adjacency.tocoo()
+        links = subject.adjacency.tocoo()
         self.links = torch.from_numpy(np.stack([links.row, links.col]).astype(np.int64))
 
     def forward(self, x: Tensor, rng: np.random.Generator) -> Tensor:
@@ -395,6 +405,103 @@ def minibatch_section(task: Task) -> Iterator[dict[str, Any]]:
             yield row | {"nodes_per_second": n / row["hencler_seconds"]}
 
 
+_GPU_NODES, _GPU_ATTRIBUTES, _GPU_DEGREE, _GPU_CLUSTERS = 10_000_000, 64, 10, 10
+
+
+def gpu_section(task: Task) -> Iterator[dict[str, Any]]:
+    """Epochs of ten million nodes whose inputs and edges lie in the memory of a GPU.
+
+    Operations and bytes are those of the matrix products alone, every operand read and every result
+    written once; the peaks are a large product and a large copy, measured in the same run.
+    """
+    if task.device.type != "cuda":
+        return
+    peaks = measured_peaks(task.device)
+    inputs, adjacency = _random_large_graph(_GPU_NODES, _GPU_ATTRIBUTES, _GPU_DEGREE)
+    for preset in PRESETS:
+        for batch_size in (8192, 65_536):
+            subject = Subject.of(adjacency, inputs, _GPU_CLUSTERS, preset, task.device, batch_size)
+            epoch = subject.epochs()
+            epoch(1)
+            times = []
+            for i in range(3):
+                _wait(task.device)
+                begin = time.perf_counter()
+                epoch(i + 2)
+                _wait(task.device)
+                times.append(time.perf_counter() - begin)
+            row = _described(subject, f"random:{_GPU_NODES}:{_GPU_DEGREE}", preset)
+            width = subject.net.decoder_hidden.out_features
+            moved = count_bytes(subject.net.config, width, len(inputs))
+            seconds = median(times)
+            rate, bandwidth = row["flops"]["hencler"] / seconds, moved / seconds
+            yield row | {
+                "batch_size": batch_size,
+                "hencler_seconds": seconds,
+                "nodes_per_second": len(inputs) / seconds,
+                "bytes": moved,
+                "flops_per_second": rate,
+                "bytes_per_second": bandwidth,
+                "share_of_peak_flops": rate / peaks["flops_per_second"],
+                "share_of_peak_bytes": bandwidth / peaks["bytes_per_second"],
+                "peaks": peaks,
+                "peak_memory_bytes": torch.cuda.max_memory_allocated(task.device),
+            }
+            del subject, epoch
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(task.device)
+
+
+def _random_large_graph(n: int, d: int, degree: int) -> tuple[NodeInputs, Any]:
+    """Random inputs, and as many random edges of every node: only their number matters here."""
+    rng = np.random.default_rng(0)
+    # Neighbours at increasing distances around a circle differ from each other, and are sorted.
+    steps = np.cumsum(rng.integers(1, n // degree, size=(n, degree)), axis=1)
+    steps += np.arange(n)[:, None]
+    targets = np.sort(steps % n, axis=1).astype(np.int32).ravel()
+    indptr = np.arange(0, n * degree + 1, degree, dtype=np.int64)
+    adjacency = sp.csr_array((np.ones(n * degree, dtype=np.int8), targets, indptr), shape=(n, n))
+    dense = rng.standard_normal((n, d), dtype=np.float32)
+    encoding = rng.random((n, ENCODING_LENGTH), dtype=np.float32)
+    return NodeInputs(None, dense, encoding), adjacency
+
+
+def measured_peaks(device: torch.device) -> dict[str, float]:
+    """Operations per second of a large product in single precision, bytes of a large copy."""
+    a, b = (torch.randn(8192, 8192, device=device) for _ in range(2))
+    out = torch.empty_like(a)
+    source = torch.randn(1 << 28, device=device)
+    target = torch.empty_like(source)
+
+    def seconds(work: Callable[[], object]) -> float:
+        times = []
+        for _ in range(7):
+            _wait(device)
+            begin = time.perf_counter()
+            for _ in range(10):
+                work()
+            _wait(device)
+            times.append((time.perf_counter() - begin) / 10)
+        return median(times)
+
+    return {
+        "flops_per_second": 2 * 8192**3 / seconds(lambda: torch.mm(a, b, out=out)),
+        "bytes_per_second": 8 * source.numel() / seconds(lambda: target.copy_(source)),
+    }
+
+
+def count_bytes(config: ModelConfig, width: int, n: int) -> int:
+    """Bytes that the matrix products of an epoch on dense inputs read and write, in float32.
+
+    A product of (n, b) and (b, c) reads n b numbers and writes n c, its gradients move as many
+    each; that of a first layer's inputs is not needed.
+    """
+    d, h, f, s = config.n_inputs, config.hidden, config.n_features, config.n_components
+    layers = 2 * 2 * (d + h) + 3 * 2 * (h + f) + 3 * 2 * (f + s)
+    decoder = 3 * (2 * s + width) + 3 * (width + config.n_targets)
+    return 4 * n * (layers + decoder)
+
+
 def _open(name: str) -> tuple[Graph, str]:
     """A graph, or one of its size where it is not there, and what to call it."""
     try:
@@ -416,7 +523,7 @@ def _described(subject: Subject, name: str, preset: str) -> dict[str, Any]:
         "preset": preset,
         "device": subject.device.type,
         "nodes": len(inputs),
-        "edges": int(subject.graph.adjacency.nnz),
+        "edges": int(subject.adjacency.nnz),
         "inputs": inputs.width,
         "share_of_zeros": 1 - nnz / max(1, len(inputs) * config.n_sparse) if nnz else 0.0,
         "flops": count_flops(config, width, len(inputs), nnz, rows),
@@ -573,6 +680,7 @@ def _rank_epochs(rank: int, size: int, folder: str, kind: str) -> None:
 SECTIONS: dict[str, Callable[[Task], Iterator[dict[str, Any]]]] = {
     "epoch": epoch_section,
     "minibatch": minibatch_section,
+    "gpu": gpu_section,
     "quality": quality_section,
     "ranks": ranks_section,
     "clustering": clustering_section,
