@@ -141,7 +141,8 @@ class FeatureRows:
             return self.padded
         if self.dense is None:
             assert self.sparse is not None
-            return self.sparse.forward.values().new_ones(len(self), 1)
+            like = self.sparse.forward
+            return torch.ones(len(self), 1, dtype=like.dtype, device=like.device)
         return torch.cat([self.dense, self.dense.new_ones(len(self), 1)], 1)
 
     def blocks(self) -> list[slice]:

@@ -439,6 +439,11 @@ def edge_error(
     return total
 
 
+def _taken(table: Tensor, rows: Tensor) -> Tensor:
+    """Some rows of a narrow table, by whichever of torch's ways is fast there."""
+    return F.embedding(rows, table) if table.device.type == "cpu" else table[rows]
+
+
 class _EdgeError(Function):
     @staticmethod
     def forward(
@@ -453,7 +458,7 @@ class _EdgeError(Function):
     ) -> Tensor:
         source, target = pairs
         between = u.T @ v
-        start, end = F.embedding(source, e @ between), F.embedding(target, r)
+        start, end = _taken(e @ between, source), _taken(r, target)
         logits = torch.linalg.vecdot(start, end)
         ctx.save_for_backward(
             e, r, u, v, pairs, between, start, end, (logits.sigmoid() - is_edge).mul_(weight)
