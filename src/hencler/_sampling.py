@@ -67,6 +67,7 @@ class PairSampler:
         at = torch.randint(
             max(1, len(self.edges)), (n_edges,), generator=generator, device=self.edges.device
         )
+        at = at.sort().values if at.device.type == "cpu" else at
         others, missed = self._non_edges(m, generator)
         keys = torch.cat([self.edges.index_select(0, at), others])
         edges = self.one.expand(n_edges)
@@ -82,6 +83,8 @@ class PairSampler:
 
         def fresh(*shape: int) -> tuple[Tensor, Tensor]:
             keys = torch.randint(self.n**2, shape, generator=generator, device=self.taken.device)
+            if keys.device.type == "cpu":  # in ascending order, look-ups find what is in the cache
+                keys = keys.sort().values
             return keys, self.taken[torch.searchsorted(self.taken, keys)] == keys
 
         if self.taken.device.type != "cpu":
