@@ -40,7 +40,7 @@ def test_replayed_steps_are_counted_as_steps():
         theirs.count_replayed()
     assert ours.steps == theirs.steps == 7
     _, loaded = stiefel(0)
-    loaded.load_state_dict(ours.state_dict())
+    loaded.load_state(ours.state)
     assert loaded.steps == 7
     for _ in range(300):
         for optimiser in (ours, theirs, loaded):

@@ -6,12 +6,12 @@ transform, ICLR 2020; without first-moment averaging, as the released code of He
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
+
+from ._adam import Optimiser
 
 __all__ = ["CayleyAdam"]
 
@@ -21,7 +21,7 @@ _FIXED_POINT_STEPS = 5
 _RETRACTION_PERIOD = 101
 
 
-class CayleyAdam(Optimizer):
+class CayleyAdam(Optimiser):
     r"""Keeps the rows of P (p, n), p <= n, orthonormal.
 
     With X = P', gradient G and v the running mean of its squared norm,
@@ -36,19 +36,19 @@ class CayleyAdam(Optimizer):
 
     Parameters
     ----------
-    params : parameters of shape (p, n)
+    parameters : of shape (p, n)
         Where p > n there is no such manifold, and plain gradient steps are taken.
     lr : learning rate
     seed : of the draw that decides on the QR decomposition in each step
     """
 
-    def __init__(self, params: Any, lr: float = 0.01, seed: int = 0) -> None:
-        super().__init__(params, {"lr": lr})
+    def __init__(self, parameters: Iterable[Tensor], lr: float = 0.01, seed: int = 0) -> None:
+        super().__init__(parameters, lr)
         self.seed = seed
         self._steps: int | None = 0
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
+    def load_state(self, state: dict[int, dict[str, Tensor]]) -> None:
+        super().load_state(state)
         self._steps = None
 
     @property
@@ -70,25 +70,24 @@ class CayleyAdam(Optimizer):
         self._steps = self.steps + 1
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        assert closure is None
+    def step(self) -> None:
         retracts = self.retracts
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if p.shape[0] > p.shape[1]:
-                    p.add_(p.grad, alpha=-group["lr"])
-                else:
-                    self._step_one(p, p.grad, group["lr"], retracts)
+        for j, p in enumerate(self.parameters):
+            if p.grad is None:
+                continue
+            if p.shape[0] > p.shape[1]:
+                p.add_(p.grad, alpha=-self.lr)
+            else:
+                self._step_one(p, p.grad, self.state.setdefault(j, {}), retracts)
         self.count_replayed()
 
-    def _step_one(self, p: Tensor, gradient: Tensor, lr: float, retracts: bool) -> None:
-        state = self.state[p]
+    def _step_one(
+        self, p: Tensor, gradient: Tensor, state: dict[str, Tensor], retracts: bool
+    ) -> None:
         if not state:
-            state["step"] = torch.zeros((), dtype=torch.int64)
+            state["step"] = torch.zeros((), dtype=torch.int64, device=p.device)
             state["v"] = torch.zeros((), device=p.device)
-        state["step"] = t = state["step"].to(p.device).add_(1)
+        t = state["step"].add_(1)
         x = (p / (p.norm(dim=1, keepdim=True) + _EPSILON)).T
         if retracts:
             q, r = torch.linalg.qr(x)
@@ -98,7 +97,7 @@ class CayleyAdam(Optimizer):
         v_hat = state["v"] / (1 - torch.pow(_BETA2, t))
         w_hat = m @ x.T - 0.5 * x @ (x.T @ m @ x.T)
         w = (w_hat - w_hat.T) / torch.sqrt(v_hat + _EPSILON)
-        alpha = torch.clamp(1 / (w.abs().sum(0).max() + _EPSILON), max=lr)
+        alpha = torch.clamp(1 / (w.abs().sum(0).max() + _EPSILON), max=self.lr)
         y = x - alpha * m
         for _ in range(_FIXED_POINT_STEPS):
             y = x - 0.5 * alpha * (w @ (x + y))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from ._adam import Optimiser
 from ._cayley import CayleyAdam
 
 __all__ = ["Replayed"]
@@ -38,7 +39,7 @@ class Replayed:
     def __init__(
         self,
         step: Callable[[], Tensors],
-        optimisers: Sequence[torch.optim.Optimizer],
+        optimisers: Sequence[Optimiser],
         generator: torch.Generator,
     ) -> None:
         self.step, self.generator = step, generator

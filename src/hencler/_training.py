@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ._adam import Adam, Optimiser
 from ._cayley import CayleyAdam
 from ._errors import HenclerWarning, ModelFileError
 from ._graph import row_blocks
@@ -219,7 +220,7 @@ def _full_batch_epochs(
     inputs: NodeInputs,
     adjacency: Any,
     settings: TrainingSettings,
-    optimisers: list[torch.optim.Optimizer],
+    optimisers: list[Optimiser],
     device: torch.device,
 ) -> RunEpoch:
     """Function that runs one epoch, a single step on all nodes."""
@@ -245,9 +246,7 @@ def _full_batch_epochs(
     return run
 
 
-def _update(
-    net: HeNClerNet, batch: Batch, optimisers: list[torch.optim.Optimizer]
-) -> tuple[Tensor, Output]:
+def _update(net: HeNClerNet, batch: Batch, optimisers: list[Optimiser]) -> tuple[Tensor, Output]:
     """One gradient step; the losses before it, detached, their sum first."""
     output = net(batch)
     parts = torch.stack(list(output.losses.values()))
@@ -289,7 +288,7 @@ def _minibatch_epochs(
     inputs: NodeInputs,
     adjacency: Any,
     settings: TrainingSettings,
-    optimisers: list[torch.optim.Optimizer],
+    optimisers: list[Optimiser],
     device: torch.device,
 ) -> RunEpoch:
     """Function that runs one epoch, steps on all nodes in random order.
@@ -344,7 +343,7 @@ def _device_epochs(
     inputs: NodeInputs,
     adjacency: Any,
     settings: TrainingSettings,
-    optimisers: list[torch.optim.Optimizer],
+    optimisers: list[Optimiser],
     device: torch.device,
     steps: int,
 ) -> RunEpoch:
@@ -549,22 +548,13 @@ def _forward_blocks(net: HeNClerNet, inputs: NodeInputs, ranks: Ranks) -> Iterat
 # --- optimisers and their state --------------------------------------------------------------
 
 
-def _optimisers(net: HeNClerNet, settings: TrainingSettings) -> list[torch.optim.Optimizer]:
+def _optimisers(net: HeNClerNet, settings: TrainingSettings) -> list[Optimiser]:
     stiefel = getattr(net, "stiefel", None)
     rest = [p for p in net.parameters() if p is not stiefel]
-    optimisers: list[torch.optim.Optimizer] = [_adam(rest, settings.learning_rate)]
+    optimisers: list[Optimiser] = [Adam(rest, settings.learning_rate)]
     if stiefel is not None:
         optimisers.append(CayleyAdam([stiefel], lr=settings.learning_rate, seed=settings.seed))
     return optimisers
-
-
-def _adam(parameters: list[Any], learning_rate: float) -> torch.optim.Adam:
-    """Adam as one kernel per tensor, or as several where this version of torch has no such."""
-    on_gpu = parameters[0].device.type == "cuda"
-    try:
-        return torch.optim.Adam(parameters, lr=learning_rate, fused=True, capturable=on_gpu)
-    except RuntimeError:
-        return torch.optim.Adam(parameters, lr=learning_rate)
 
 
 def _mixed(seed: int, epoch: int) -> int:
@@ -576,19 +566,19 @@ def _generator(seed: int, epoch: int, device: torch.device) -> torch.Generator:
     return torch.Generator(device=device).manual_seed(_mixed(seed, epoch))
 
 
-def _state(net: HeNClerNet, optimisers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
+def _state(net: HeNClerNet, optimisers: list[Optimiser]) -> dict[str, Tensor]:
     """All tensors a continued training needs, by name."""
     tensors = {f"net.{k}": v.detach().clone() for k, v in net.state_dict().items()}
     for i, optimiser in enumerate(optimisers):
-        for j, state in optimiser.state_dict()["state"].items():
+        for j, state in optimiser.state.items():
             for key, value in state.items():
-                tensors[f"optimiser.{i}.{j}.{key}"] = torch.as_tensor(value).clone()
+                tensors[f"optimiser.{i}.{j}.{key}"] = value.clone()
     return tensors
 
 
 def _restore(
     net: HeNClerNet,
-    optimisers: list[torch.optim.Optimizer],
+    optimisers: list[Optimiser],
     tensors: dict[str, Tensor],
     settings: TrainingSettings,
 ) -> None:
@@ -596,15 +586,11 @@ def _restore(
     net.load_state_dict({k[4:]: v for k, v in tensors.items() if k.startswith("net.")})
     for i, optimiser in enumerate(optimisers):
         state: dict[int, dict[str, Tensor]] = {}
-        parameters = optimiser.param_groups[0]["params"]
         for name, value in tensors.items():
             kind, *rest = name.split(".")
             if kind == "optimiser" and int(rest[0]) == i:
-                like = parameters[int(rest[1])]
-                if value.shape == like.shape:  # stored as the parameter is: Adam's kernel asks so
-                    value = torch.empty_like(like).copy_(value)
                 state.setdefault(int(rest[1]), {})[rest[2]] = value
-        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+        optimiser.load_state(state)
 
 
 def _check_checkpoint(

@@ -33,6 +33,7 @@ from torch.multiprocessing.spawn import spawn
 from torch.nn import functional as F
 
 from .. import _training
+from .._adam import Adam, Optimiser
 from .._errors import HenclerError, ParameterError
 from .._graph import Graph
 from .._model import HeNClerNet, ModelConfig
@@ -186,7 +187,7 @@ class Subject:
         """Epochs of the floor; `recorded` as a CUDA graph, as ours are on a GPU."""
         with seeded(0, self.device):
             floor = Floor(self.net.config, self.net.decoder_hidden.out_features).to(self.device)
-        adam = _training._adam(list(floor.parameters()), 0.01)
+        adam = Adam(floor.parameters(), 0.01)
         x, size = self.dense(), self.settings.batch_size
         generator = torch.Generator(device=self.device).manual_seed(0)
         order = torch.arange(len(x), device=self.device)
@@ -215,7 +216,7 @@ class Subject:
         return epoch
 
 
-def _descend(loss: Tensor, *optimisers: torch.optim.Optimizer) -> None:
+def _descend(loss: Tensor, *optimisers: Optimiser | torch.optim.Optimizer) -> None:
     for optimiser in optimisers:
         optimiser.zero_grad()
     loss.backward()
