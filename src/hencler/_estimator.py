@@ -29,6 +29,7 @@ from ._memory import MemoryPlan, closed_form_plan, network_plan
 from ._network import NetworkModel, default_batch_size
 from ._persistence import CheckpointFile, read_model, write_model
 from ._progress import announce
+from ._ranks import current_ranks
 from ._scoring import estimate_n_clusters, score_clustering
 from ._stability import Reassign, Stability, compare, repeat
 from ._stratified import stratified
@@ -95,7 +96,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         Cluster of every node, 0 ... n_clusters_ - 1.
     n_clusters_ : int
     e_, r_ : arrays of shape (n, s)
-        Embeddings as a source and as a target; several similarities stand side by side.
+        Embeddings as a source and as a target; several similarities stand side by side. These and
+        the clusters are, over several processes, those of all nodes on the first of them alone.
     singular_values_ : array of shape (s,)
     evidence_ : dict
         *default only.* The label-free statistics by which views were chosen.
@@ -234,6 +236,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             n_components=self.n_components or 2 * k,
             batch_size=self.batch_size or default_batch_size(graph.n_nodes),
             on_cpu=device.type == "cpu",
+            ranks=current_ranks(device),
         )
 
     def _fit(self, graph: Graph) -> None:

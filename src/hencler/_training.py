@@ -439,12 +439,12 @@ def _minibatch(
 
 
 def _embedding(net: HeNClerNet, inputs: NodeInputs, device: torch.device) -> NDArray[Any]:
-    """[e | r] as they would be if the training ended here."""
+    """[e | r] as they would be if the training ended here; of all nodes on the first rank."""
     training = net.training
     statistics = final_statistics(net, inputs, device, net.ranks)
-    e, r = embed(net, inputs, statistics, device, net.ranks)
+    own = np.concatenate(embed(net, inputs, statistics, device, net.ranks), 1)
     net.train(training)
-    return np.concatenate([e, r], 1)
+    return net.ranks.collect(own, len(inputs))
 
 
 # --- after training --------------------------------------------------------------------------
@@ -525,16 +525,16 @@ def embed(
     device: torch.device,
     ranks: Ranks = ALONE,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """e and r of all nodes, shape (n, s) each, on every rank."""
+    """e and r of this rank's nodes, shape (n / ranks, s) each."""
     net.to(device).eval()
     u, v = net.projections
-    e, r = (np.empty((len(inputs), net.config.n_components), dtype=np.float32) for _ in range(2))
+    lo, hi = ranks.shard(len(inputs))
+    e, r = (np.empty((hi - lo, net.config.n_components), dtype=np.float32) for _ in range(2))
     for rows in _forward_blocks(net, inputs, ranks):
+        own = slice(rows.start - lo, rows.stop - lo)
         phi, psi = net.maps(inputs.rows(rows, device))
-        e[rows] = ((phi - statistics.centre_phi) @ u).cpu().numpy()
-        r[rows] = ((psi - statistics.centre_psi) @ v).cpu().numpy()
-    ranks.complete(e)
-    ranks.complete(r)
+        e[own] = ((phi - statistics.centre_phi) @ u).cpu().numpy()
+        r[own] = ((psi - statistics.centre_psi) @ v).cpu().numpy()
     return e, r
 
 
