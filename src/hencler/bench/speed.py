@@ -19,6 +19,7 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -304,12 +305,14 @@ def plain_released(subject: Subject) -> Step:
 # --- how it is compared -------------------------------------------------------------------------
 
 
-def compare(steps: dict[str, Step], device: torch.device, seconds: float) -> dict[str, Any]:
+def compare(
+    steps: dict[str, Step], device: torch.device, seconds: float, several: int | None = None
+) -> dict[str, Any]:
     """Median seconds of each step, taken in turn, and median ratios of the first to the others.
 
     On a GPU several steps are timed as one, so that the host can run ahead as it would in use.
     """
-    several = 10 if device.type == "cuda" else 1
+    several = several or (10 if device.type == "cuda" else 1)
     for step in steps.values():
         for i in range(2 * several):
             step(i + 1)
@@ -386,9 +389,9 @@ def epoch_section(task: Task) -> Iterator[dict[str, Any]]:
             row |= compare(steps, task.device, task.seconds)
             if preset == "released":
                 plain = {"plain": plain_released(subject), "hencler": steps["hencler"]}
-                row["plain_to_hencler"] = compare(plain, task.device, task.seconds)[
-                    "plain_to_hencler"
-                ]
+                # One at a time: that form waits for the host in every step.
+                ratio = compare(plain, task.device, task.seconds, several=1)
+                row["plain_to_hencler"] = ratio["plain_to_hencler"]
             yield row
 
 
@@ -417,40 +420,59 @@ def gpu_section(task: Task) -> Iterator[dict[str, Any]]:
     """
     if task.device.type != "cuda":
         return
-    peaks = measured_peaks(task.device)
     inputs, adjacency = _random_large_graph(_GPU_NODES, _GPU_ATTRIBUTES, _GPU_DEGREE)
-    for preset in PRESETS:
-        for batch_size in (8192, 65_536):
-            subject = Subject.of(adjacency, inputs, _GPU_CLUSTERS, preset, task.device, batch_size)
-            epoch = subject.epochs()
-            epoch(1)
-            times = []
-            for i in range(3):
-                _wait(task.device)
-                begin = time.perf_counter()
-                epoch(i + 2)
-                _wait(task.device)
-                times.append(time.perf_counter() - begin)
-            row = _described(subject, f"random:{_GPU_NODES}:{_GPU_DEGREE}", preset)
-            width = subject.net.decoder_hidden.out_features
-            moved = count_bytes(subject.net.config, width, len(inputs))
-            seconds = median(times)
-            rate, bandwidth = row["flops"]["hencler"] / seconds, moved / seconds
-            yield row | {
-                "batch_size": batch_size,
-                "hencler_seconds": seconds,
-                "nodes_per_second": len(inputs) / seconds,
-                "bytes": moved,
-                "flops_per_second": rate,
-                "bytes_per_second": bandwidth,
-                "share_of_peak_flops": rate / peaks["flops_per_second"],
-                "share_of_peak_bytes": bandwidth / peaks["bytes_per_second"],
-                "peaks": peaks,
-                "peak_memory_bytes": torch.cuda.max_memory_allocated(task.device),
-            }
-            del subject, epoch
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats(task.device)
+    for precision in ("highest", "high"):
+        with _products_in(precision):
+            peaks = measured_peaks(task.device)
+            for preset in PRESETS:
+                for batch_size in (8192, 65_536):
+                    subject = Subject.of(
+                        adjacency, inputs, _GPU_CLUSTERS, preset, task.device, batch_size
+                    )
+                    yield {"precision": precision, **_large_epochs(subject, preset, peaks)}
+                    del subject
+                    torch.cuda.empty_cache()
+                    torch.cuda.reset_peak_memory_stats(task.device)
+
+
+@contextmanager
+def _products_in(precision: str) -> Iterator[None]:
+    """Inside, torch's products in single precision are ``highest``, or ``high``: in TF32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _large_epochs(subject: Subject, preset: str, peaks: dict[str, float]) -> dict[str, Any]:
+    """Time of an epoch, what it does in that time, and the losses it has come to."""
+    epoch, times = subject.epochs(), []
+    epoch(1)
+    for i in range(3):
+        _wait(subject.device)
+        begin = time.perf_counter()
+        losses: Any = epoch(i + 2)
+        _wait(subject.device)
+        times.append(time.perf_counter() - begin)
+    row = _described(subject, f"random:{_GPU_NODES}:{_GPU_DEGREE}", preset)
+    n, seconds = len(subject.inputs), median(times)
+    moved = count_bytes(subject.net.config, subject.net.decoder_hidden.out_features, n)
+    rate, bandwidth = row["flops"]["hencler"] / seconds, moved / seconds
+    return row | {
+        "batch_size": subject.settings.batch_size,
+        "hencler_seconds": seconds,
+        "nodes_per_second": n / seconds,
+        "bytes": moved,
+        "flops_per_second": rate,
+        "bytes_per_second": bandwidth,
+        "share_of_peak_flops": rate / peaks["flops_per_second"],
+        "share_of_peak_bytes": bandwidth / peaks["bytes_per_second"],
+        "peaks": peaks,
+        "peak_memory_bytes": torch.cuda.max_memory_allocated(subject.device),
+        "losses": {name: float(value) for name, value in losses[0].items()},
+    }
 
 
 def _random_large_graph(n: int, d: int, degree: int) -> tuple[NodeInputs, Any]:
@@ -664,6 +686,9 @@ def _rank_epochs(rank: int, size: int, folder: str, kind: str) -> None:
         _wait(device)
         times.append(time.perf_counter() - begin)
     steps = -(-_RANK_NODES // _RANK_BATCH)
+    sent = sum(ranks.sent)
+    statistics = _training.final_statistics(subject.net, subject.inputs, device, ranks)
+    held = _training.embed(subject.net, subject.inputs, statistics, device, ranks)
     if rank == 0:
         row = {
             "device": kind,
@@ -671,7 +696,8 @@ def _rank_epochs(rank: int, size: int, folder: str, kind: str) -> None:
             "nodes": _RANK_NODES,
             "batch_size": _RANK_BATCH,
             "epoch_seconds": median(times),
-            "message_bytes_per_step": sum(ranks.sent) / steps / _RANK_EPOCHS,
+            "message_bytes_per_step": sent / steps / _RANK_EPOCHS,
+            "result_bytes_per_rank": sum(part.nbytes for part in held),
         }
         write_json(Path(folder, "row.json"), row)
     dist.barrier()
