@@ -43,7 +43,6 @@ from ._operators import (
     gram_error,
     norm_softplus,
     orthonormal,
-    row_blocks,
     sampled_error,
     softplus,
     two_layers,
@@ -144,26 +143,6 @@ class FeatureRows:
             like = self.sparse.forward
             return torch.ones(len(self), 1, dtype=like.dtype, device=like.device)
         return torch.cat([self.dense, self.dense.new_ones(len(self), 1)], 1)
-
-    def blocks(self) -> list[slice]:
-        """Rows that go through a layer together: on a CPU as many as its cache holds."""
-        return row_blocks(self.with_ones) if self.sparse is None else [slice(0, len(self))]
-
-    def times(self, weight: Tensor, rows: slice, out: Tensor | None = None) -> Tensor:
-        """Inputs and a column of ones, times a weight of shape (n_sparse + n_dense + 1, m)."""
-        if self.sparse is None:
-            return torch.mm(self.with_ones[rows], weight, out=out)
-        split = self.sparse.shape[1]
-        product = torch.mm(self.with_ones, weight[split:], out=out)
-        return product.add_(self.sparse.forward @ weight[:split])
-
-    def add_transposed_times(self, grad: Tensor, rows: slice, out: Tensor) -> None:
-        """Add transposed inputs and ones times (b, m) to `out`, (n_sparse + n_dense + 1, m)."""
-        split = 0
-        if self.sparse is not None:
-            split = self.sparse.shape[1]
-            out[:split] += self.sparse.transposed @ grad
-        out[split:].addmm_(self.with_ones[rows].T, grad)
 
     def squared_error(
         self, hidden: Tensor, weight: Tensor, bias: Tensor, sample: Tensor | None = None

@@ -11,7 +11,6 @@ r"""Operators whose gradient is written by hand, for fewer passes over the nodes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -55,32 +54,64 @@ _LINEAR = 20.0
 
 
 class Inputs(Protocol):
-    """Rows X, dense or sparse, with a column of ones that makes a bias a weight."""
+    """Rows X: a sparse part, if any, then a dense one."""
+
+    @property
+    def sparse(self) -> SparseMatrix | None: ...
+
+    @property
+    def with_ones(self) -> Tensor:
+        """The dense part with a column of ones, which makes a bias a weight."""
 
     def __len__(self) -> int: ...
-
-    def blocks(self) -> Iterable[slice]:
-        """Rows that go through together: few enough for the cache on a CPU."""
-
-    def times(self, weight: Tensor, rows: slice, out: Tensor | None) -> Tensor:
-        """[X | 1] weight, of some rows, written to `out` if given."""
-
-    def add_transposed_times(self, grad: Tensor, rows: slice, out: Tensor) -> None:
-        """Add [X | 1]' grad, of some rows, to `out`."""
 
 
 def two_layers(x: Inputs, *layers: tuple[Tensor, Tensor, Tensor, Tensor]) -> tuple[Tensor, ...]:
     """W_2 leaky(W_1 x + b_1) + b_2 of the same inputs for several networks (W_1, b_1, W_2, b_2).
 
-    The first layers are one product, so that the inputs are read once, forward and backward. The
-    layer between them is kept where it cost much, and computed again where it did not.
+    Dense inputs are read once, forward and backward: the first layers are one product. The
+    layer between them is kept where it cost much, and computed again where it did not. With sparse
+    inputs, of which there are many, the weights are what costs; they are used where they lie.
     """
-    return _TwoLayers.apply(x, *(tensor for layer in layers for tensor in layer))
+    if x.sparse is not None:
+        return tuple(_SparseTwoLayers.apply(x, *layer) for layer in layers)
+    return _TwoLayers.apply(x.with_ones, *(tensor for layer in layers for tensor in layer))
+
+
+class _SparseTwoLayers(Function):
+    """W_1 is the transpose of a contiguous matrix, and so is its gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Inputs, first: Tensor, bias: Tensor, second: Tensor, last: Tensor
+    ) -> Tensor:
+        assert x.sparse is not None
+        split = x.sparse.shape[1]
+        hidden = x.sparse.forward @ first.T[:split]
+        hidden.addmm_(x.with_ones, torch.cat([first.T[split:], bias[None]]))
+        hidden = F.leaky_relu(hidden, _SLOPE, inplace=True)
+        ctx.x = x
+        ctx.save_for_backward(hidden, second)
+        return torch.addmm(last, hidden, second.T)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        hidden, second = ctx.saved_tensors
+        sparse, d_hidden = ctx.x.sparse, grad @ second
+        torch.ops.aten.leaky_relu_backward.grad_input(
+            d_hidden, hidden, _SLOPE, True, grad_input=d_hidden
+        )
+        split, dense = sparse.shape[1], ctx.x.with_ones
+        d_first = grad.new_empty(split + dense.shape[1], hidden.shape[1])
+        torch.mm(sparse.transposed, d_hidden, out=d_first[:split])
+        torch.mm(dense.T, d_hidden, out=d_first[split:])
+        return None, d_first[:-1].T, d_first[-1], grad.T @ hidden, column_sums(grad)
 
 
 class _TwoLayers(Function):
     @staticmethod
-    def forward(ctx: Any, x: Inputs, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, x: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         first, second, bias = tensors[::4], tensors[2::4], tensors[3::4]
         widths = [len(w) for w in first]
         weight = first[0].new_empty(first[0].shape[1] + 1, sum(widths))
@@ -88,8 +119,8 @@ class _TwoLayers(Function):
             part[:-1], part[-1] = w.T, b
         out = tuple(weight.new_empty(len(x), len(w)) for w in second)
         kept = [] if len(weight) <= _CHEAP_INPUTS else [weight.new_empty(len(x), sum(widths))]
-        for rows in x.blocks():
-            hidden = _hidden(x, weight, rows, kept[0][rows] if kept else None)
+        for rows in row_blocks(x):
+            hidden = _hidden(x[rows], weight, kept[0][rows] if kept else None)
             for y, h, w, b in zip(out, hidden.split(widths, 1), second, bias):
                 torch.addmm(b, h, w.T, out=y[rows])
         ctx.x, ctx.widths = x, widths
@@ -104,8 +135,8 @@ class _TwoLayers(Function):
         second = ctx.saved_tensors[-count:]
         d_first = torch.zeros_like(weight)
         d_second = [torch.zeros_like(w) for w in second]
-        for rows in x.blocks():
-            hidden = kept[0][rows] if kept else _hidden(x, weight, rows)
+        for rows in row_blocks(x):
+            hidden = kept[0][rows] if kept else _hidden(x[rows], weight)
             d_hidden = torch.empty_like(hidden)
             parts = zip(grads, second, d_second, hidden.split(widths, 1), d_hidden.split(widths, 1))
             for grad, w, d_w, h, d_h in parts:
@@ -114,7 +145,7 @@ class _TwoLayers(Function):
             torch.ops.aten.leaky_relu_backward.grad_input(
                 d_hidden, hidden, _SLOPE, True, grad_input=d_hidden
             )
-            x.add_transposed_times(d_hidden, rows, d_first)
+            d_first.addmm_(x[rows].T, d_hidden)
         d_weight, d_bias = d_first[:-1].T.split(widths), d_first[-1].split(widths)
         out: list[Any] = [None]
         for w, b, w_2, grad in zip(d_weight, d_bias, d_second, grads):
@@ -122,8 +153,8 @@ class _TwoLayers(Function):
         return tuple(out)
 
 
-def _hidden(x: Inputs, weight: Tensor, rows: slice, out: Tensor | None = None) -> Tensor:
-    return F.leaky_relu(x.times(weight, rows, out), _SLOPE, inplace=True)
+def _hidden(x: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
+    return F.leaky_relu(torch.mm(x, weight, out=out), _SLOPE, inplace=True)
 
 
 def softplus(z: Tensor, out: Tensor | None = None) -> Tensor:
