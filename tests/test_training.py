@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import torch
 
 from hencler import Graph, HeNCler, _training, make_heterophilous_graph
-from hencler._training import NodeInputs, OnDevice, _ahead
+from hencler._training import NodeInputs, OnDevice, TrainingSettings, _ahead, _step_size
 from hencler.bench.speed import Subject
 
 CPU = torch.device("cpu")
@@ -32,6 +32,15 @@ def test_an_error_while_a_batch_is_made_is_raised():
 
     with pytest.raises(MemoryError, match="no room"):
         list(_ahead(make, 4))
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "n", "expected"),
+    [(None, 100, 0.01), (100, 100, 0.01), (64, 100, 0.005), (256, 1000, 0.01), (8192, 10**6, 0.01)],
+)
+def test_only_small_minibatches_take_smaller_steps(batch_size, n, expected):
+    settings = TrainingSettings(batch_size=batch_size, learning_rate=0.01)
+    assert _step_size(settings, n) == pytest.approx(expected)
 
 
 def test_inputs_on_the_device_are_those_on_the_host():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import math
 import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
@@ -40,6 +41,10 @@ EDGES_PER_BATCH_NODE = 0.25
 SAMPLED_ROWS = 256
 """Nodes on which the zeros of sparse attributes are looked at in a step of ``released``. The loss
 of ``paper`` is a sum over attributes, not a mean, and its training does not bear the noise."""
+
+SMALL_BATCH = 256
+"""Minibatches of fewer nodes take smaller steps: Adam gives a gradient of any size steps of one
+size, and in so few nodes most of it is noise, which made ``released`` diverge on small graphs."""
 
 _MOMENTUM = 0.1
 """Share of a minibatch in the running estimates of the sums over all nodes."""
@@ -149,6 +154,7 @@ def train(
     """
     net.to(device).train()
     net.ranks = ranks
+    settings = replace(settings, learning_rate=_step_size(settings, len(inputs)))
     optimisers = _optimisers(net, settings)
     history = _History()
     first = 1
@@ -190,6 +196,14 @@ def train(
             raise
     net.ranks = ALONE
     return history.fetched()
+
+
+def _step_size(settings: TrainingSettings, n: int) -> float:
+    """Learning rate; of minibatches less in proportion to the noise of their gradients."""
+    size = settings.batch_size
+    if size is None or size >= n:
+        return settings.learning_rate
+    return settings.learning_rate * min(1.0, math.sqrt(size / SMALL_BATCH))
 
 
 class _History:
