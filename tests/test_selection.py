@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from hencler._prepare import prepare
-from hencler._selection import Evidence, choose_views, link_excess, reliability
+from hencler._selection import Evidence, _shuffled, choose_views, link_excess, reliability
 from hencler._views import damped
 
 
@@ -76,3 +76,45 @@ def test_reliability_is_high_only_where_halves_agree(y):
         attributes = Evidence.whole(prepared.features(x), links)
         score = reliability("own", attributes, prepared.groups, links, 3, False)
         assert low <= score <= high
+
+
+def cycle(y, link=0.05, seed=3):
+    """Directed links from each cluster to the next, and some at random."""
+    rng = np.random.default_rng(seed)
+    follows = y == (y[:, None] + 1) % (y.max() + 1)
+    return sp.csr_array(
+        (rng.random((len(y), len(y))) < np.where(follows, link, 0.01)).astype(float)
+    )
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("kind", ["words", "measurements"])
+def test_links_are_chosen_where_attributes_are_noise(k, kind):
+    y = np.random.default_rng(0).integers(k, size=240)
+    noise = np.random.default_rng(9)
+    x = (
+        words(noise.permutation(y), strength=0.0)
+        if kind == "words"
+        else noise.normal(size=(240, 8))
+    )
+    choice = choose(x, cycle(y), k, directed=True)
+    assert choice.views == ("links",)
+    assert max(choice.evidence["own"], choice.evidence["neighbours"]) < 1.05
+
+
+@pytest.mark.parametrize("kind", ["words", "measurements"])
+def test_noise_shows_no_more_structure_than_its_null(y, kind):
+    noise = np.random.default_rng(9)
+    x = words(y, strength=0.0) if kind == "words" else noise.normal(size=(240, 8))
+    choice = choose(x, sbm(y, 0.03, 0.03))
+    for name in ("own", "neighbours"):
+        assert choice.evidence[name] < 1.05
+
+
+def test_shuffled_attributes_keep_their_values_together():
+    x = np.arange(12.0).reshape(6, 2)
+    features, groups = np.hstack([x, -x]), np.array([0, 1, 0, 1])
+    out = _shuffled(features, groups, np.random.default_rng(0))
+    np.testing.assert_array_equal(out[:, :2], -out[:, 2:])
+    np.testing.assert_array_equal(np.sort(out, axis=0), np.sort(features, axis=0))
+    assert not np.array_equal(out[:, 1] - out[:, 0], np.ones(6))

@@ -61,7 +61,7 @@ from ._selection import (
     Evidence,
     _halves,
     _rewired,
-    _shuffled_columns,
+    _shuffled,
     choose_views,
 )
 from ._views import View, damped, explicit_maps, walk_matrix
@@ -399,13 +399,9 @@ def _shuffled_attributes(features: Any, groups: NDArray[Any], rng: np.random.Gen
     if sp.issparse(features):  # words: an attribute is a column
         own = np.flatnonzero(groups >= 0)
         rest = np.flatnonzero(groups < 0)
-        shuffled = _shuffled_columns(features[:, own], rng)
+        shuffled = _shuffled(features[:, own], groups[own], rng)
         return sp.hstack([shuffled, features[rng.permutation(features.shape[0])][:, rest]]).tocsr()
-    shuffled = np.empty_like(features)
-    for group in np.unique(groups):
-        columns = np.flatnonzero(groups == group)
-        shuffled[:, columns] = features[rng.permutation(len(features))][:, columns]
-    return shuffled
+    return _shuffled(features, groups, rng)
 
 
 def _machine(view: View, features: Any, links: Any, s: int) -> Machine:

@@ -6,6 +6,7 @@ of the data with the other. The draws are fixed, so that the choice does not dep
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,9 @@ __all__ = ["Choice", "Evidence", "choose_views", "sampled_evidence"]
 HOMOPHILY = 0.45
 """From this correlation of own and neighbours' scores on, neighbours are averaged in."""
 
-NEIGHBOURS_AHEAD = 1.05
-"""Excess over its null that the neighbours' structure must show to come first."""
+SILENCE = 1.05
+"""Structure is there only where it exceeds its null by this factor. The neighbours' comes first
+if it exceeds the node's own by as much."""
 
 LINK_HEAD, LINK_TAIL = 0.05, 0.25
 """Links are k-clustered if their k - 1 leading singular values exceed the null by LINK_HEAD, and
@@ -35,12 +37,19 @@ the next ones by no more than the share LINK_TAIL of that."""
 RELIABILITY = 0.2
 """Least agreement of the clusterings by two halves of a view's data for the view to count."""
 
+IN_SILENCE = 0.1
+"""Where the attributes show nothing, links need this share of LINK_HEAD or of RELIABILITY only."""
+
 ATTRIBUTE_REGULARIZATION = 2.0
 LINK_REGULARIZATION = 0.3
 """Degrees are D + regularization * mean(D)."""
 
 EVIDENCE_NODES = 10_000
 """Nodes of a large graph whose attributes, and those of their neighbours, are evidence."""
+
+NULLS, NULLS_UP_TO = 5, 2000
+"""Draws of a null model, of which the largest counts, on graphs of so many nodes; one on others,
+which vary less from draw to draw."""
 
 _SPLITS = 2
 
@@ -118,53 +127,62 @@ def choose_views(
         return Choice(("own",), {})
     rng = np.random.default_rng(0)
     announce(_STEP, 0, 4)
-    view, evidence = _attribute_view(attributes.columns(np.flatnonzero(groups >= 0)), k, rng)
+    named = np.flatnonzero(groups >= 0)
+    view, evidence = _attribute_view(attributes.columns(named), groups[named], k, rng)
     announce(_STEP, 1, 4)
     head, tail = link_excess(links, k, directed, rng)
     evidence |= {"link_head": head, "link_tail": tail}
-    if head < LINK_HEAD or tail > LINK_TAIL * head:
-        return Choice((view,), evidence)
-    reliable = []
-    both: tuple[View, ...] = (view, "links")
-    for i, each in enumerate(both):
-        announce(_STEP, 2 + i, 4)
+
+    def reliable(each: View, share: float = 1.0) -> bool:
+        announce(_STEP, 3 if each == "links" else 2, 4)
         score = reliability(each, attributes, groups, links, k, directed)
         evidence[f"reliability_{each}"] = score
-        if score >= RELIABILITY:
-            reliable.append(each)
-    return Choice(tuple(reliable) or (view,), evidence)
+        return score >= share * RELIABILITY
+
+    clustered = tail <= LINK_TAIL * head
+    if view == "own" and max(evidence["own"], evidence["neighbours"]) < SILENCE:
+        found = clustered and head >= IN_SILENCE * LINK_HEAD
+        found = found or reliable("links", IN_SILENCE)
+        return Choice(("links",) if found else (view,), evidence)
+    if not clustered or head < LINK_HEAD:
+        return Choice((view,), evidence)
+    both: tuple[View, ...] = (view, "links")
+    return Choice(tuple(each for each in both if reliable(each)) or (view,), evidence)
 
 
 def _attribute_view(
-    content: Evidence, k: int, rng: np.random.Generator
+    content: Evidence, groups: NDArray[Any], k: int, rng: np.random.Generator
 ) -> tuple[View, dict[str, float]]:
     """The node's own attributes, its neighbours', or both averaged."""
     own = Machine().fit(content.own, content.own, k, ATTRIBUTE_REGULARIZATION)
-    null = content._replace(own=_shuffled_columns(content.own, rng))
-    evidence = {
-        "own": _ratio(own.sigma, null.maps("own"), k),
-        "homophily": homophily(content, own),
-    }
     neighbours = Machine().fit(*content.maps("neighbours"), k, ATTRIBUTE_REGULARIZATION)
-    null = content._replace(around=content.around[rng.permutation(content.around.shape[0])])
-    evidence["neighbours"] = _ratio(neighbours.sigma, null.maps("neighbours"), k)
-    ahead = evidence["neighbours"] > max(NEIGHBOURS_AHEAD, evidence["own"])
+    draws = range(NULLS if content.own.shape[0] <= NULLS_UP_TO else 1)
+    shuffled = [content._replace(own=_shuffled(content.own, groups, rng)) for _ in draws]
+    n = content.around.shape[0]
+    moved = [content._replace(around=content.around[rng.permutation(n)]) for _ in draws]
+    evidence = {
+        "own": _ratio(own.sigma, [null.maps("own") for null in shuffled], k),
+        "homophily": homophily(content, own),
+        "neighbours": _ratio(neighbours.sigma, [null.maps("neighbours") for null in moved], k),
+    }
+    ahead = evidence["neighbours"] > SILENCE * max(1.0, evidence["own"])
     # Where the neighbours show more structure than the node, half the correlation will do.
     if evidence["homophily"] >= (HOMOPHILY / 2 if ahead else HOMOPHILY):
         return "smooth", evidence
     return ("neighbours" if ahead else "own"), evidence
 
 
-def _ratio(sigma: NDArray[Any], null: FeatureMaps, k: int) -> float:
-    """Sum of the k leading singular values over the same for a null model's maps."""
-    machine = Machine().fit(*null, k, ATTRIBUTE_REGULARIZATION)
-    return float(sigma.sum() / max(machine.sigma.sum(), np.finfo(float).tiny))
+def _ratio(sigma: NDArray[Any], nulls: Iterable[FeatureMaps], k: int) -> float:
+    """Sum of the k leading singular values over the largest of the same for maps of nulls."""
+    sums = [Machine().fit(*maps, k, ATTRIBUTE_REGULARIZATION).sigma.sum() for maps in nulls]
+    return float(sigma.sum() / max([*sums, np.finfo(float).tiny]))
 
 
-def _shuffled_columns(features: Any, rng: np.random.Generator) -> Any:
-    """Every column's entries placed at random nodes: same columns, nothing in common."""
+def _shuffled(features: Any, groups: NDArray[Any], rng: np.random.Generator) -> Any:
+    """Every attribute's entries placed at random nodes: the same values, nothing in common."""
     if not sp.issparse(features):
-        return rng.permuted(features, axis=0)
+        order = rng.permuted(np.tile(np.arange(len(features)), (groups.max() + 1, 1)), axis=1)
+        return np.take_along_axis(features, order[groups].T, axis=0)
     columns = features.tocsc()
     n = columns.shape[0]
     counts = np.diff(columns.indptr)
@@ -190,15 +208,15 @@ def homophily(content: Evidence, own: Machine) -> float:
 def link_excess(
     links: Any, k: int, directed: bool, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Mean excess of the links' singular values 1 ... k-1 (head) and k+1 ... 2k (tail) over those
-    of a graph with the same degrees, wired at random."""
+    """Mean excess of the links' singular values 2 ... k (head) and k+1 ... 2k (tail) over those
+    of a graph with the same degrees, wired at random. The first value is that of the degrees."""
     spectra = [
         Machine().fit_links(matrix, 2 * k, LINK_REGULARIZATION).sigma
         for matrix in (links, _rewired(links, directed, rng))
     ]
     excess = np.maximum(spectra[0] / np.maximum(spectra[1], np.finfo(float).tiny) - 1, 0)
     excess[spectra[0] == 0] = 0
-    return float(excess[: k - 1].mean()), float(excess[k:].mean())
+    return float(excess[1:k].mean()), float(excess[k:].mean())
 
 
 def _rewired(links: Any, directed: bool, rng: np.random.Generator) -> Any:
