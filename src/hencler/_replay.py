@@ -46,11 +46,15 @@ class Replayed:
         self.counted = [o for o in optimisers if isinstance(o, CayleyAdam)]
         self.graph: torch.cuda.CUDAGraph | None = None
         self.left = _EAGER_CALLS
-        if generator.device.type == "cuda":
+        # Versions of torch that cannot record a generator of one's own take every step eagerly.
+        self.records = generator.device.type == "cuda" and hasattr(
+            torch.cuda.CUDAGraph, "register_generator_state"
+        )
+        if self.records:
             self.stream = torch.cuda.Stream(generator.device)
 
     def __call__(self) -> Tensors:
-        if self.generator.device.type != "cuda":
+        if not self.records:
             return self.step()
         if self.left > 0 or any(o.retracts for o in self.counted):
             self.left -= 1
