@@ -124,6 +124,7 @@ def epoch_page(results: list[dict[str, Any]]) -> str:
                 cells = [row["device"], where, row["preset"], *shown]
                 lines.append("| " + " | ".join(cells) + " |")
     lines += _gpu_table([row for result in results for row in _rows(result, "gpu")])
+    lines += _quality_table([row for result in results for row in _rows(result, "quality")])
     lines += ["", *(_measured_on(result) for result in results)]
     return "\n".join(lines)
 
@@ -158,6 +159,22 @@ def _gpu_table(rows: list[dict[str, Any]]) -> list[str]:
     copies = max(peak["bytes_per_second"] for peak in peaks.values())
     lines += ["", f"{rows[0]['edges']:,} edges. Peaks measured in the same run: {products} for a "]
     lines[-1] += f"product of 8192 x 8192 matrices, {copies / 1e12:.1f} TB/s for a copy."
+    return lines
+
+
+def _quality_table(rows: list[dict[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    lines = [
+        "",
+        "Full batches and minibatches, honest NMI in percent, mean and deviation of seeds:",
+    ]
+    lines += ["", "| graph | preset | batch | seeds | NMI |", "|---|---|---:|---:|---:|"]
+    for row in rows:
+        batch = "all nodes" if row["batch_size"] is None else row["batch_size"]
+        score = f"{row['nmi']:.1f} ± {row['nmi_std']:.1f}"
+        cells = [row["graph"], row["preset"], batch, len(row["scores"]), score]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
     return lines
 
 
