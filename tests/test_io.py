@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hencler import Graph, HenclerError, HenclerWarning
-from hencler import io as hio
 from hencler._errors import (
     AttributeDataError,
     FileFormatError,
@@ -44,11 +43,19 @@ FUZZ = settings(
 )
 
 
+def without_pyarrow(patch: pytest.MonkeyPatch) -> None:
+    def missing(module, purpose):
+        raise MissingExtraError(f"{purpose} needs {module}")
+
+    for module in ("_text", "_parquet"):
+        patch.setattr(f"hencler.io.{module}.optional_import", missing)
+
+
 @pytest.fixture(params=["pyarrow", "csv"])
 def engine(request, monkeypatch):
     """Run the test by the fast reader and by the one that needs no extra package."""
     if request.param == "csv":
-        monkeypatch.setattr(hio, "_arrow_read", lambda *_: None)
+        without_pyarrow(monkeypatch)
     return request.param
 
 
@@ -142,15 +149,12 @@ def test_both_readers_agree_on_random_edges(put, monkeypatch, global_random_seed
     lines = [f"n{u},{v},{w!r}" for u, v, w in zip(*rng.integers(0, 50, (2, 500)), rng.random(500))]
     path = put("e.csv", "\n".join(lines))
     fast = read_graph(path)
-    monkeypatch.setattr(hio, "_arrow_read", lambda *_: None)
+    without_pyarrow(monkeypatch)
     same(fast, read_graph(path))
 
 
 def test_without_pyarrow(put, monkeypatch):
-    def missing(module, purpose):
-        raise MissingExtraError(f"{purpose} needs {module}")
-
-    monkeypatch.setattr(hio, "optional_import", missing)
+    without_pyarrow(monkeypatch)
     assert read_graph(put("e.csv", "1,2\n")).n_edges == 1
     with pytest.raises(MissingExtraError):
         read_graph(put("e.parquet", b"PAR1"))
@@ -810,7 +814,7 @@ def test_fuzz_readers_agree(tmp_path, content):
     for slow in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             if slow:
-                patch.setattr(hio, "_arrow_read", lambda *_: None)
+                without_pyarrow(patch)
             try:
                 graph = read_graph(path)
                 outcomes.append((graph.ids.tolist(), graph.adjacency.toarray().tolist()))

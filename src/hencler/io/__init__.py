@@ -1,0 +1,192 @@
+"""Graphs, attribute tables and labels from files and to files.
+
+One reader per format, chosen by the suffix; one typed error per fault, with the file and the line.
+Nothing here runs code from a file: no pickle, no XML entities.
+
+Edge lists (``.csv``, ``.tsv``, ``.txt``, ``.parquet``)
+    One edge a line: source, target and, if there is one, weight. A header may name the columns
+    (``source``, ``target``, ``weight``; other columns are ignored; well-known pairs such as
+    ``user,item`` are a header too); without one they are taken in this order. ``.txt`` is separated
+    by white space, and its lines that start with ``#`` or ``%`` are comments. Text is UTF-8.
+Ids
+    Integers where every id of the file is written as a plain integer, else strings: ``007`` stays
+    ``"007"``. When two files disagree, both are compared as strings.
+``.npz``
+    ``edge_index`` of shape (2, E) with ``edge_weight`` if there is one, or the CSR parts
+    ``adj_data``, ``adj_indices``, ``adj_indptr``, ``adj_shape``. Optional: ``x`` of shape (n, d)
+    or ``attr_data``, ``attr_indices``, ``attr_indptr``, ``attr_shape``; ``y`` or ``labels``;
+    ``ids`` or ``node_names``; ``attribute_names``; ``directed``.
+``.mtx``
+    Matrix Market; a matrix that is not square holds the links of a bipartite graph.
+a folder
+    A store, whose arrays stay on disk, memory-mapped; :func:`convert` and :func:`write_store` make
+    one.
+``.graphml``, ``.gml``
+    Read by networkx; numeric node attributes become attributes, except ``y``, the class.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .._errors import ParameterError
+from .._graph import Graph
+from ._assemble import assemble, edges_of
+from ._edge_list import text_edges, write_edge_list
+from ._files import PathLike, atomic_write, existing_file
+from ._labels import align_labels, read_labels, write_labels
+from ._mtx import mtx_graph
+from ._networkx import networkx_graph
+from ._node_table import read_table
+from ._npz import npz_graph, write_npz
+from ._parquet import parquet_edges
+from ._text import DELIMITERS
+
+__all__ = [
+    "align_labels",
+    "atomic_write",
+    "convert",
+    "read_graph",
+    "read_labels",
+    "write_edge_list",
+    "write_labels",
+    "write_npz",
+    "write_store",
+]
+
+_GRAPH_SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".graphml", ".gml", ".mtx", ".npz")
+
+
+def read_graph(
+    path: PathLike,
+    *,
+    features: PathLike | None = None,
+    label: str | None = None,
+    directed: bool | None = None,
+) -> Graph:
+    """Graph from a file, with attributes from a second one if wanted.
+
+    Parameters
+    ----------
+    path : path
+        Edge list (.csv, .tsv, .txt, .parquet), .graphml, .gml, .mtx or .npz; or the folder of a
+        store (:func:`hencler.io.convert`), which stays on disk, memory-mapped.
+    features : path, optional
+        Attributes of the nodes; they replace those of the graph file. As .csv, .tsv or .parquet:
+        one row per node, the id in the column ``id`` or ``node``, else in the first one, and
+        numbers in all others. The table says which nodes there are and in which order: those
+        without an edge are isolated, an edge to any other node is an error. As .npy (left on disk,
+        memory-mapped) or .npz (a SciPy sparse matrix, ``x``, or ``attr_*``; ``ids`` if wanted)
+        without ids: row i belongs to node i where the ids are integers, and to the i-th id in
+        sorted order where they are strings.
+    label : str, optional
+        Column of `features`, node attribute or array of the graph file that holds the classes,
+        for evaluation only. It is never an attribute.
+    directed : bool, optional
+        As for :class:`Graph`: by default, symmetric edges are an undirected graph.
+
+    Returns
+    -------
+    Graph
+        Without `features` its nodes are those of the edges, sorted.
+    """
+    if Path(path).is_dir():
+        return _stored_graph(Path(path), features, label, directed)
+    file = existing_file(path, _GRAPH_SUFFIXES, "a graph")
+    suffix = file.suffix.lower()
+    if suffix in DELIMITERS or suffix == ".parquet":
+        edges = parquet_edges(file) if suffix == ".parquet" else text_edges(file)
+        if features is None:
+            if label is not None:
+                raise ParameterError(
+                    f"label={label!r} was given, but an edge list has no node columns",
+                    place=str(file),
+                    remedy="Give the table of nodes as features, too",
+                )
+            return assemble(edges, None, directed, file)
+        return assemble(edges, read_table(features, label), directed, file)
+    in_graph = label if features is None else None
+    if suffix in (".graphml", ".gml"):
+        graph = networkx_graph(file, in_graph)
+    elif suffix == ".mtx":
+        graph = mtx_graph(file, in_graph)
+    else:
+        graph = npz_graph(file, in_graph)
+    if features is not None:
+        table = read_table(features, label)
+        return assemble(edges_of(graph, file), table, _still(graph, directed), file)
+    return graph if directed is None else _turned(graph, directed)
+
+
+def convert(
+    edges: PathLike,
+    out: PathLike,
+    *,
+    features: PathLike | None = None,
+    label: str | None = None,
+    directed: bool | None = None,
+    dtype: str = "float32",
+) -> Path:
+    """Stream an edge list, and attributes, larger than memory into a store.
+
+    Parameters
+    ----------
+    edges : path
+        .csv, .tsv, .txt or .parquet as for :func:`read_graph`, or .npy: integers of shape (E, 2) or
+        (2, E).
+    out : path
+        Folder to make. It appears when it is complete.
+    features, label, directed : as for :func:`read_graph`
+    dtype : {"float32", "float16"}
+        Of the attributes in the store.
+
+    Returns
+    -------
+    path of the store, which :func:`read_graph` opens
+    """
+    from .._convert import convert
+
+    return convert(edges, out, features=features, label=label, directed=directed, dtype=dtype)
+
+
+def write_store(graph: Graph, folder: PathLike) -> None:
+    """Write a graph that is in memory as a store, a folder that :func:`read_graph` opens."""
+    from .._store import write_store
+
+    write_store(graph, folder)
+
+
+def _stored_graph(
+    folder: Path, features: PathLike | None, label: str | None, directed: bool | None
+) -> Graph:
+    from .._store import Store
+
+    if features is not None or label is not None:
+        raise ParameterError(
+            "features or a label were given beside a store, which has its own",
+            place=str(folder),
+            remedy="Leave them out, or convert the edges again with other features",
+        )
+    graph = Store.open(folder).graph()
+    return graph if directed is None else _turned(graph, directed)
+
+
+def _still(graph: Graph, directed: bool | None) -> bool:
+    return graph.directed if directed is None else directed
+
+
+def _turned(graph: Graph, directed: bool) -> Graph:
+    """The same graph, taken as a directed or an undirected one."""
+    if directed == graph.directed:
+        return graph
+    if not directed:
+        return graph.to_undirected()
+    return Graph(
+        graph.adjacency,
+        graph.x,
+        ids=graph.ids if graph.has_ids else None,
+        directed=True,
+        y=graph.y,
+        attribute_names=graph.attribute_names,
+        name=graph.name,
+    )
