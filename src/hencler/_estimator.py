@@ -215,7 +215,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     def plan_memory(self, X: Any, *, edges: Any = None) -> MemoryPlan:
         """The memory that :meth:`fit` will take beyond the graph itself.
 
-        A fit that cannot fit is refused with a :class:`~hencler.errors.ResourceError` before it
+        A fit that cannot fit is refused with a :class:`~hencler._errors.ResourceError` before it
         starts.
 
         Parameters
@@ -338,12 +338,30 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     # --- using the fitted model ------------------------------------------------------------
 
     def predict(self, X: Any, *, edges: Any = None) -> NDArray[np.int64]:
-        """Clusters of the nodes of a graph, new or old, shape (n,)."""
+        """Clusters of the nodes of a graph, new or old, shape (n,).
+
+        Examples
+        --------
+        >>> from hencler import HeNCler, make_heterophilous_graph
+        >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+        >>> model = HeNCler(3, random_state=0).fit(graph)
+        >>> bool((model.predict(graph.subgraph(range(50))) == model.labels_[:50]).mean() > 0.8)
+        True
+        """
         check_is_fitted(self)
         return self._model.clusters(self._as_graph(X, edges, reset=False))
 
     def transform(self, X: Any, *, edges: Any = None) -> NDArray[Any]:
-        """Embedding [e | r] of the nodes of a graph, shape (n, 2 s)."""
+        """Embedding [e | r] of the nodes of a graph, shape (n, 2 s).
+
+        Examples
+        --------
+        >>> from hencler import HeNCler, make_heterophilous_graph
+        >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+        >>> model = HeNCler(3, random_state=0).fit(graph)
+        >>> model.transform(graph).shape == (60, model.e_.shape[1] + model.r_.shape[1])
+        True
+        """
         check_is_fitted(self)
         return np.hstack(self._model.embed(self._as_graph(X, edges, reset=False)))
 
@@ -438,6 +456,15 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         Returns
         -------
         array of shape (len(rows), len(cols))
+
+        Examples
+        --------
+        >>> from hencler import HeNCler, make_heterophilous_graph
+        >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+        >>> model = HeNCler(3, random_state=0).fit(graph)
+        >>> s = model.similarity([0, 1], [2, 3, 4])
+        >>> s.shape, bool((s >= 0).all())
+        ((2, 3), True)
         """
         check_is_fitted(self)
         graph = self._fitted_graph() if graph is None else graph
@@ -465,7 +492,17 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     # --- saving ------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model to a folder, as safetensors and JSON."""
+        """Write the fitted model to a folder, as safetensors and JSON.
+
+        Examples
+        --------
+        >>> from hencler import HeNCler, make_heterophilous_graph
+        >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+        >>> model = HeNCler(3, random_state=0).fit(graph)
+        >>> model.save("model")
+        >>> bool((HeNCler.load("model").predict(graph) == model.predict(graph)).all())
+        True
+        """
         check_is_fitted(self)
         header, arrays = self._model.state()
         tensors = {f"model.{k}": v for k, v in arrays.items()}

@@ -62,6 +62,19 @@ class SpectralCoclustering(GraphClusterer):
     e_, r_ : arrays of shape (n, n_components)
         What KMeans saw: embeddings of the nodes as sources and as targets.
     singular_values_ : array of shape (n_components,)
+
+    Examples
+    --------
+    Four hunters and their four prey, who only link to each other:
+
+    >>> import numpy as np
+    >>> from hencler import Graph
+    >>> from hencler.baselines import SpectralCoclustering
+    >>> from hencler.metrics import adjusted_rand_index
+    >>> hunters = Graph(np.kron([[0, 1], [0, 0]], np.ones((4, 4))))
+    >>> labels = SpectralCoclustering(2, random_state=0).fit_predict(hunters)
+    >>> adjusted_rand_index(labels, [0, 0, 0, 0, 1, 1, 1, 1])
+    1.0
     """
 
     _parameter_constraints = {  # noqa: RUF012

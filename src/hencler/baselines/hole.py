@@ -103,6 +103,18 @@ class HoLe(GraphClusterer):
     the authors' code, embeddings use the weights kept at the lowest L_rec of the present phase, and
     the centres are the present ones. Directions and weights of edges and self-loops are not used.
     The defaults are the authors' for ACM, with five rounds.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph
+    >>> from hencler.baselines import HoLe
+    >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+    >>> method = HoLe(
+    ...     3, dim=8, warmup_epochs=1, epochs=1, rounds=1, device="cpu", random_state=0
+    ... ).fit(graph)
+    >>> before, after = graph.to_undirected().adjacency.nnz, method.adjacency_.nnz
+    >>> after > before
+    True
     """
 
     _parameter_constraints = {  # noqa: RUF012

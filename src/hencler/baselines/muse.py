@@ -92,6 +92,15 @@ class MUSE(GraphClusterer):
     -----
     Time per epoch is O(n^2 dim), memory O(n dim): similarities exist for 512 nodes at a time and
     are computed again for the gradient. Directions of edges count, weights and self-loops do not.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph
+    >>> from hencler.baselines import MUSE
+    >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+    >>> method = MUSE(3, dim=8, epochs=1, device="cpu", random_state=0).fit(graph)
+    >>> method.embedding_.shape, bool((method.beta_ > 0).all() and (method.beta_ < 1).all())
+    ((60, 8), True)
     """
 
     _parameter_constraints = {  # noqa: RUF012

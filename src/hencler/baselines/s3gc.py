@@ -75,6 +75,15 @@ class S3GC(GraphClusterer):
     exactly, up to 50,000 nodes, where one product with the whole table is also cheaper than
     gathering rows. Beyond, a step encodes the rows it touches, and SparseAdam moves only these
     rows of J: linear in n. Edge weights are not used, as in the authors' code.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph
+    >>> from hencler.baselines import S3GC
+    >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+    >>> method = S3GC(3, dim=8, epochs=1, device="cpu", random_state=0).fit(graph)
+    >>> method.embedding_.shape, list(method.history_[0])
+    ((60, 8), ['contrast', 'loss'])
     """
 
     _parameter_constraints = {  # noqa: RUF012

@@ -44,6 +44,24 @@ class SpectralClustering(GraphClusterer):
     labels_ : array of shape (n,)
     embedding_ : array of shape (n, n_components)
     eigenvalues_ : array of shape (n_components,), falling
+
+    Examples
+    --------
+    Two groups of friends are found; four hunters and their four prey, who only link to each
+    other, are not:
+
+    >>> import numpy as np
+    >>> from hencler import Graph
+    >>> from hencler.baselines import SpectralClustering
+    >>> from hencler.metrics import adjusted_rand_index
+    >>> friends = Graph(np.kron(np.eye(2), np.ones((4, 4))))
+    >>> hunters = Graph(np.kron([[0, 1], [0, 0]], np.ones((4, 4))))
+    >>> truth = [0, 0, 0, 0, 1, 1, 1, 1]
+    >>> method = SpectralClustering(2, random_state=0)
+    >>> adjusted_rand_index(method.fit_predict(friends), truth)
+    1.0
+    >>> adjusted_rand_index(method.fit_predict(hunters), truth)
+    0.0
     """
 
     _parameter_constraints = {  # noqa: RUF012

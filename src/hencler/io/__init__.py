@@ -64,7 +64,7 @@ def read_graph(
     label: str | None = None,
     directed: bool | None = None,
 ) -> Graph:
-    """Graph from a file, with attributes from a second one if wanted.
+    r"""Graph from a file, with attributes from a second one if wanted.
 
     Parameters
     ----------
@@ -89,6 +89,21 @@ def read_graph(
     -------
     Graph
         Without `features` its nodes are those of the edges, sorted.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hencler import read_graph
+    >>> _ = Path("edges.csv").write_text("source,target,weight\nfox,mouse,2\nowl,mouse,1\n")
+    >>> read_graph("edges.csv")
+    Graph(edges: 3 nodes, 2 directed edges, no attributes)
+
+    A table of the nodes says which there are, in which order, and what is known of them:
+
+    >>> _ = Path("nodes.csv").write_text("id,kg,legs\nowl,2,2\nfox,6,4\nmouse,0.02,4\nbat,0.03,2\n")
+    >>> graph = read_graph("edges.csv", features="nodes.csv")
+    >>> graph.ids.tolist(), graph.attribute_names
+    (['owl', 'fox', 'mouse', 'bat'], ('kg', 'legs'))
     """
     if Path(path).is_dir():
         return _stored_graph(Path(path), features, label, directed)
@@ -127,7 +142,7 @@ def convert(
     directed: bool | None = None,
     dtype: str = "float32",
 ) -> Path:
-    """Stream an edge list, and attributes, larger than memory into a store.
+    r"""Stream an edge list, and attributes, larger than memory into a store.
 
     Parameters
     ----------
@@ -143,6 +158,16 @@ def convert(
     Returns
     -------
     path of the store, which :func:`read_graph` opens
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hencler import read_graph
+    >>> from hencler.io import convert
+    >>> _ = Path("edges.csv").write_text("source,target\nfox,mouse\nowl,mouse\n")
+    >>> store = convert("edges.csv", "web")
+    >>> read_graph(store)
+    Graph(edges: 3 nodes, 2 directed edges, no attributes)
     """
     from .._convert import convert
 
@@ -150,7 +175,16 @@ def convert(
 
 
 def write_store(graph: Graph, folder: PathLike) -> None:
-    """Write a graph that is in memory as a store, a folder that :func:`read_graph` opens."""
+    """Write a graph that is in memory as a store, a folder that :func:`read_graph` opens.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph, read_graph
+    >>> from hencler.io import write_store
+    >>> write_store(make_heterophilous_graph(60, 3, random_state=0), "graph")
+    >>> type(read_graph("graph").x).__name__
+    'memmap'
+    """
     from .._store import write_store
 
     write_store(graph, folder)

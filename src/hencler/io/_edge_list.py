@@ -170,6 +170,17 @@ def write_edge_list(graph: Graph, path: PathLike, *, attributes: PathLike | None
     attributes : .csv or .tsv, optional
         Table ``id``, attributes, and ``label`` where the graph has classes. Needed when some
         nodes have no edge, since an edge list does not know them.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hencler import Graph
+    >>> from hencler.io import write_edge_list
+    >>> write_edge_list(Graph.from_edge_list(["fox", "owl"], ["mouse", "mouse"], [2, 1]), "web.csv")
+    >>> print(Path("web.csv").read_text(), end="")
+    source,target,weight
+    fox,mouse,2.0
+    owl,mouse,1.0
     """
     edges = graph.adjacency.tocoo()
     ids = graph.ids.tolist()

@@ -37,6 +37,20 @@ def atomic_write(path: PathLike, mode: str = "wb") -> Iterator[IO[Any]]:
 
     The bytes go to a temporary name in the same folder, are flushed to the disk and renamed;
     whoever reads `path` sees the old file or the new one, never a part.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hencler.io import atomic_write
+    >>> with atomic_write("notes.txt", "w") as file:
+    ...     _ = file.write("all of it")
+    >>> try:
+    ...     with atomic_write("notes.txt", "w") as file:
+    ...         _ = file.write("half of")
+    ...         raise KeyboardInterrupt
+    ... except KeyboardInterrupt:
+    ...     print(Path("notes.txt").read_text())
+    all of it
     """
     if mode not in ("wb", "w"):
         raise ParameterError(f"mode={mode!r} is unknown", remedy="Use 'wb' or 'w'")

@@ -24,7 +24,19 @@ _LABEL_ROWS = 1 << 17
 
 
 def write_labels(path: PathLike, graph_ids: Any, labels: Any) -> None:
-    """Clusters as a table ``node,cluster``, one line per node."""
+    """Clusters as a table ``node,cluster``, one line per node.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hencler.io import write_labels
+    >>> write_labels("labels.csv", ["fox", "mouse", "owl"], [0, 1, 0])
+    >>> print(Path("labels.csv").read_text(), end="")
+    node,cluster
+    fox,0
+    mouse,1
+    owl,0
+    """
     ids, values = np.asarray(graph_ids), np.asarray(labels)
     if ids.ndim != 1 or ids.shape != values.shape:
         raise ParameterError(
@@ -40,7 +52,7 @@ def write_labels(path: PathLike, graph_ids: Any, labels: Any) -> None:
 
 
 def read_labels(path: PathLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Ids and clusters (or classes) from a table of two or more columns.
+    r"""Ids and clusters (or classes) from a table of two or more columns.
 
     The columns are found by name (``node`` or ``id``; ``cluster``, ``label``, ``class`` or ``y``),
     else they are the first two. Integers are read as integers, anything else as strings.
@@ -48,6 +60,15 @@ def read_labels(path: PathLike) -> tuple[NDArray[Any], NDArray[Any]]:
     Returns
     -------
     ids, labels : arrays of shape (n,)
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hencler.io import read_labels
+    >>> _ = Path("truth.csv").write_text("id,name,class\n7,fox,predator\n9,mouse,prey\n")
+    >>> ids, classes = read_labels("truth.csv")
+    >>> ids.tolist(), classes.tolist()
+    ([7, 9], ['predator', 'prey'])
     """
     file = existing_file(path, _LABEL_SUFFIXES, "labels")
     if file.suffix.lower() == ".parquet":
@@ -83,7 +104,15 @@ def read_labels(path: PathLike) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def align_labels(ids: Any, table: tuple[Any, Any]) -> NDArray[Any]:
-    """Labels of `table` = (ids, labels) in the order of `ids`; other nodes are left out."""
+    """Labels of `table` = (ids, labels) in the order of `ids`; other nodes are left out.
+
+    Examples
+    --------
+    >>> from hencler.io import align_labels
+    >>> table = (["owl", "fox", "bat"], ["bird", "mammal", "mammal"])
+    >>> align_labels(["fox", "owl"], table).tolist()
+    ['mammal', 'bird']
+    """
     wanted, known = of_same_kind(np.asarray(ids), np.asarray(table[0]))
     labels = np.asarray(table[1])
     order = np.argsort(known, kind="stable")

@@ -162,7 +162,17 @@ def npz_table(file: Path, label: str | None) -> Table:
 
 
 def write_npz(graph: Graph, path: PathLike) -> None:
-    """Graph as an .npz file in the layout of this module, exactly and without pickle."""
+    """Graph as an .npz file in the layout of this module, exactly and without pickle.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph, read_graph
+    >>> from hencler.io import write_npz
+    >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+    >>> write_npz(graph, "graph.npz")
+    >>> bool((read_graph("graph.npz").x == graph.x).all())
+    True
+    """
     edges = graph.adjacency
     arrays: dict[str, Any] = {"directed": np.array(graph.directed)} | _csr_parts("adj", edges)
     if graph.x is not None:
