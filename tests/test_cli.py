@@ -28,18 +28,6 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["hencler", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
 def fitted(files, run, tmp_path):
     out = tmp_path / "run"
     status, _, err = run(

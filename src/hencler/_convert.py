@@ -8,7 +8,7 @@ are integers and some 150 where they are text, the degrees, and a chunk.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,20 +28,13 @@ from ._errors import (
 from ._optional import optional_import
 from ._store import NpyWriter, _write_csr, finish_store, new_folder
 from .io._assemble import check_weights
-from .io._columns import (
-    ID_NAMES,
-    SOURCE_NAMES,
-    TARGET_NAMES,
-    WEIGHT_NAMES,
-    find_column,
-    label_column,
-    raise_no_label,
-)
+from .io._bipartite import check_directed, ordered_ids, split_sides
+from .io._columns import ID_NAMES, SIDES, find_column, label_column, raise_no_label
 from .io._edge_list import edge_layout
 from .io._files import PathLike, existing_file, guarded
 from .io._ids import INTEGER, check_id, check_unique, natural, plain_id
 from .io._node_table import TABLE_SUFFIXES, read_table
-from .io._parquet import parquet_column, parquet_numbers
+from .io._parquet import EdgeColumns, edge_columns, parquet_column, parquet_numbers
 from .io._text import DELIMITERS, data_line, first_rows, is_number, parse_number, text_rows
 
 __all__ = ["convert"]
@@ -59,6 +52,7 @@ def convert(
     features: PathLike | None = None,
     label: str | None = None,
     directed: bool | None = None,
+    bipartite: bool = False,
     dtype: str = "float32",
     memory: int = DEFAULT_MEMORY,
 ) -> Path:
@@ -72,9 +66,12 @@ def convert(
             remedy="Give the table of nodes as features, too",
         )
     source = existing_file(edges, _EDGE_SUFFIXES, "edges")
+    if bipartite:
+        check_directed(directed)
+        directed = True
     with new_folder(out) as folder:
         nodes = None if features is None else _write_features(features, label, folder, dtype)
-        sorter = _sorted(source, nodes, folder, directed, memory)
+        sorter = _sorted(source, nodes, folder, directed, bipartite, memory)
         written = sorter.write(folder)
         undirected = sorter.undirected
         if directed is None:
@@ -133,13 +130,21 @@ class _EdgeFile:
     chunks: Callable[[], Iterator[_Integers | _Texts]]
     locate: Callable[[int], str]
     weight: str = "weight"
+    sides: tuple[str, str] = SIDES
+    bipartite: bool = False
 
 
 def _sorted(
-    file: Path, nodes: _Nodes | None, folder: Path, directed: bool | None, memory: int
+    file: Path,
+    nodes: _Nodes | None,
+    folder: Path,
+    directed: bool | None,
+    bipartite: bool,
+    memory: int,
 ) -> EdgeSorter:
     """All edges in a sorter, and ``ids.npy`` where the nodes have names."""
-    for way in _ways(file):
+    for plain in _ways(file):
+        way = _two_sided(plain) if bipartite else plain
         try:
             positions = _Positions.of(way, nodes, folder)
             sorter = EdgeSorter(folder, positions.n, undirected=directed is False, memory=memory)
@@ -169,10 +174,12 @@ def _ways(file: Path) -> Iterator[_EdgeFile]:
         yield _EdgeFile(lambda: _npy_chunks(file), lambda i: f"{file}, edge number {i}")
         return
     if suffix == ".parquet":
+        columns = edge_columns(_opened(file), file)
         for text in (False, True):
             yield _EdgeFile(
-                lambda text=text: _parquet_chunks(file, text),  # type: ignore[misc]
+                lambda text=text: _parquet_chunks(file, columns, text),  # type: ignore[misc]
                 lambda i: f"{file}, row {i + 1}",
+                sides=columns.sides,
             )
         return
     layout = edge_layout(file)
@@ -186,7 +193,24 @@ def _ways(file: Path) -> Iterator[_EdgeFile]:
                 lambda read=read, text=text: read(file, layout, text),  # type: ignore[misc]
                 locate,
                 layout.weight_name,
+                layout.sides,
             )
+
+
+def _two_sided(way: _EdgeFile) -> _EdgeFile:
+    """The same edges, between nodes whose ids say which side they are on."""
+
+    def chunks() -> Iterator[_Texts]:
+        for chunk in way.chunks():
+            rows, cols, source, target = split_sides(chunk.source, chunk.target)
+            names = [
+                f"{side}:{chunk.names[v] if isinstance(chunk, _Texts) else v}"
+                for side, values in zip(way.sides, (rows, cols))
+                for v in values.tolist()
+            ]
+            yield _Texts(chunk.first, source, target, chunk.weight, names)
+
+    return replace(way, chunks=chunks, bipartite=True)
 
 
 def _npy_chunks(file: Path) -> Iterator[_Integers]:
@@ -204,27 +228,16 @@ def _npy_chunks(file: Path) -> Iterator[_Integers]:
         yield _Integers(first, part[:, 0], part[:, 1], None)
 
 
-def _parquet_chunks(file: Path, text: bool) -> Iterator[_Integers | _Texts]:
+def _parquet_chunks(file: Path, columns: EdgeColumns, text: bool) -> Iterator[_Integers | _Texts]:
     with guarded(file, "a parquet file"):
-        parquet = optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
-        names = parquet.schema_arrow.names
-        if len(names) < 2:
-            raise FileFormatError(
-                f"{len(names)} column(s), an edge needs a source and a target", place=str(file)
-            )
-        source, target = find_column(names, SOURCE_NAMES), find_column(names, TARGET_NAMES)
-        if source is None or target is None:
-            source, target = 0, 1
-        weight = find_column(names, WEIGHT_NAMES)
-        wanted = [source, target] + ([] if weight in (None, source, target) else [weight])
         first = 0
-        for batch in parquet.iter_batches(_ROWS, columns=[names[j] for j in wanted]):
+        for batch in _opened(file).iter_batches(_ROWS, columns=columns.wanted):
             # Through a table, so that the rows of gaps and the types are checked as elsewhere.
             table = optional_import("pyarrow", "reading .parquet").Table.from_batches([batch])
-            ends = [parquet_column(table, names[j], file) for j in wanted[:2]]
+            ends = [parquet_column(table, name, file) for name in columns.wanted[:2]]
             values = None
-            if len(wanted) > 2:
-                values = parquet_numbers(table, names[wanted[2]], file)
+            if columns.weight is not None:
+                values = parquet_numbers(table, columns.weight, file)
             if not text:
                 ends = [natural(e.tolist()) if e.dtype.kind == "U" else e for e in ends]
             if all(end.dtype.kind in "iu" for end in ends) and not text:
@@ -235,6 +248,11 @@ def _parquet_chunks(file: Path, text: bool) -> Iterator[_Integers | _Texts]:
             else:
                 yield _coded(first, [end.astype(str).tolist() for end in ends], values, file)
             first += len(ends[0])
+
+
+def _opened(file: Path) -> Any:
+    with guarded(file, "a parquet file"):
+        return optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
 
 
 def _coded(first: int, ends: list[list[str]], weight: Any, file: Path) -> _Texts:
@@ -464,6 +482,11 @@ def _occurring(way: _EdgeFile) -> NDArray[Any]:
         waiting.append(np.unique(np.r_[chunk.source, chunk.target]))
         if sum(map(len, waiting)) > max(len(known), 8 * _ROWS):
             known, waiting = np.unique(np.concatenate([known, *waiting])), []
+    if names and way.bipartite:
+        start = f"{way.sides[0]}:"
+        rows = [name for name in names if name.startswith(start)]
+        cols = [name for name in names if not name.startswith(start)]
+        return ordered_ids(rows, cols, sides=way.sides)
     if names:
         return np.array(sorted(names), dtype=str)
     return np.unique(np.concatenate([known, *waiting]))
@@ -567,9 +590,8 @@ def _write_table(table: Any, folder: Path, dtype: str) -> _Nodes:
 
 
 def _parquet_rows(file: Path, label: str | None) -> tuple[list[str], Iterator[_Rows]]:
-    with guarded(file, "a parquet file"):
-        parquet = optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
-        names = list(parquet.schema_arrow.names)
+    parquet = _opened(file)
+    names = list(parquet.schema_arrow.names)
     if len(set(names)) < len(names) or not names:
         raise FileFormatError("columns without names of their own", place=str(file))
     key = find_column(names, ID_NAMES) or 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import FileFormatError, HenclerError
+from ._errors import FileFormatError, HenclerError, ParameterError
 from ._estimator import HeNCler
 from ._folders import make_folder, staged
 from ._graph import Graph
@@ -35,12 +35,21 @@ def open_graph(
     features: Path | None = None,
     label: str | None = None,
     directed: bool | None = None,
+    bipartite: bool = False,
 ) -> Graph:
     """Graph from ``dataset:NAME`` or a file."""
     if source.startswith(DATASET_PREFIX):
+        if bipartite:
+            raise ParameterError(
+                "only a table of links can be read as bipartite",
+                place=source,
+                remedy="Leave --bipartite out",
+            )
         graph = load_dataset(source.removeprefix(DATASET_PREFIX))
         return graph if directed is not False else graph.to_undirected()
-    return read_graph(source, features=features, label=label, directed=directed)
+    return read_graph(
+        source, features=features, label=label, directed=directed, bipartite=bipartite
+    )
 
 
 def truth_labels(graph: Graph, truth: str | None) -> np.ndarray[Any, Any] | None:

@@ -76,6 +76,12 @@ DirectedOption = Annotated[
     bool | None,
     typer.Option("--directed/--undirected", help="Default: undirected if every edge has its twin."),
 ]
+BipartiteOption = Annotated[
+    bool,
+    typer.Option(
+        "--bipartite", help="The two columns of the table name different things: users, items."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
@@ -210,6 +216,7 @@ def fit(
     features: FeaturesOption = None,
     label: LabelOption = None,
     directed: DirectedOption = None,
+    bipartite: BipartiteOption = False,
     folder: Annotated[Path, typer.Option("--out", help="Folder of the run.")] = Path("hencler-run"),
     preset: Annotated[
         str | None,
@@ -273,6 +280,8 @@ def fit(
 
       hencler fit edges.csv --features nodes.csv --clusters 4 --out run
 
+      hencler fit purchases.csv --bipartite --clusters 6
+
       hencler fit --config run --seed 1 --out again
     """
     from ._config import SETTINGS, read_settings, write_settings
@@ -283,6 +292,7 @@ def fit(
         "features": None if features is None else str(features),
         "label": label,
         "directed": directed,
+        "bipartite": bipartite or None,  # a file may say it, too
         "truth": truth,
         "clusters": None if clusters is None else _cluster_count(clusters),
         "preset": preset,
@@ -357,6 +367,7 @@ def _open(settings: dict[str, Any]) -> tuple[Any, Any]:
         None if features is None else Path(features),
         settings["label"],
         settings["directed"],
+        settings["bipartite"],
     )
     classes = truth_labels(loaded, settings["truth"])
     if classes is not None and len(set(classes.tolist())) > max(10, loaded.n_nodes / 2):
@@ -430,6 +441,7 @@ def convert(
     features: FeaturesOption = None,
     label: LabelOption = None,
     directed: DirectedOption = None,
+    bipartite: BipartiteOption = False,
     dtype: Annotated[str, typer.Option(help="float32 or float16, of the attributes.")] = "float32",
     quiet: QuietOption = False,
 ) -> None:
@@ -440,7 +452,15 @@ def convert(
     from .io import convert as to_store
     from .io import read_graph
 
-    to_store(edges, folder, features=features, label=label, directed=directed, dtype=dtype)
+    to_store(
+        edges,
+        folder,
+        features=features,
+        label=label,
+        directed=directed,
+        bipartite=bipartite,
+        dtype=dtype,
+    )
     if not quiet:
         out.print(f"{read_graph(folder)!r} in {folder}", highlight=False, markup=False)
 
@@ -453,6 +473,7 @@ def predict(
     features: FeaturesOption = None,
     label: LabelOption = None,
     directed: DirectedOption = None,
+    bipartite: BipartiteOption = False,
     device: DeviceOption = "auto",
     quiet: QuietOption = False,
 ) -> None:
@@ -465,7 +486,7 @@ def predict(
     from .io import write_labels
 
     estimator = HeNCler.load(model, device=device)
-    loaded = open_graph(graph, features, label, directed)
+    loaded = open_graph(graph, features, label, directed, bipartite)
     write_labels(labels, loaded.ids, estimator.predict(loaded))
     if not quiet:
         out.print(f"{loaded.n_nodes} nodes written to {labels}")

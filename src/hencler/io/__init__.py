@@ -6,8 +6,9 @@ Nothing here runs code from a file: no pickle, no XML entities.
 Edge lists (``.csv``, ``.tsv``, ``.txt``, ``.parquet``)
     One edge a line: source, target and, if there is one, weight. A header may name the columns
     (``source``, ``target``, ``weight``; other columns are ignored; well-known pairs such as
-    ``user,item`` are a header too); without one they are taken in this order. ``.txt`` is separated
-    by white space, and its lines that start with ``#`` or ``%`` are comments. Text is UTF-8.
+    ``user,item`` are a header too); without one they are taken in this order. Both columns name
+    nodes of one kind, unless the table is read as bipartite. ``.txt`` is separated by white space,
+    and its lines that start with ``#`` or ``%`` are comments. Text is UTF-8.
 Ids
     Integers where every id of the file is written as a plain integer, else strings: ``007`` stays
     ``"007"``. When two files disagree, both are compared as strings.
@@ -32,6 +33,7 @@ from pathlib import Path
 from .._errors import ParameterError
 from .._graph import Graph
 from ._assemble import assemble, edges_of
+from ._bipartite import check_directed, two_sided, warn_if_two_kinds
 from ._edge_list import text_edges, write_edge_list
 from ._files import PathLike, atomic_write, existing_file
 from ._labels import align_labels, read_labels, write_labels
@@ -63,6 +65,7 @@ def read_graph(
     features: PathLike | None = None,
     label: str | None = None,
     directed: bool | None = None,
+    bipartite: bool = False,
 ) -> Graph:
     r"""Graph from a file, with attributes from a second one if wanted.
 
@@ -84,6 +87,12 @@ def read_graph(
         for evaluation only. It is never an attribute.
     directed : bool, optional
         As for :class:`Graph`: by default, symmetric edges are an undirected graph.
+    bipartite : bool
+        The two columns of an edge list name nodes of two kinds, user 1 and item 1, that are
+        different nodes. Their ids begin with the heads of their columns, ``user:1`` and
+        ``item:1`` (``row:1`` and ``col:1`` where there are none), also in `features` if it has
+        ids. Every link goes from the first column to the second, and nodes of the first come
+        before those of the second. A square .mtx is taken as the links of such a graph, too.
 
     Returns
     -------
@@ -104,13 +113,26 @@ def read_graph(
     >>> graph = read_graph("edges.csv", features="nodes.csv")
     >>> graph.ids.tolist(), graph.attribute_names
     (['owl', 'fox', 'mouse', 'bat'], ('kg', 'legs'))
+
+    User 1 and item 1 are not the same:
+
+    >>> _ = Path("bought.csv").write_text("user,item\n1,1\n1,2\n2,2\n")
+    >>> read_graph("bought.csv", bipartite=True).ids.tolist()
+    ['user:1', 'user:2', 'item:1', 'item:2']
     """
+    if bipartite:
+        _check_bipartite(Path(path), directed)
+        directed = True
     if Path(path).is_dir():
         return _stored_graph(Path(path), features, label, directed)
     file = existing_file(path, _GRAPH_SUFFIXES, "a graph")
     suffix = file.suffix.lower()
     if suffix in DELIMITERS or suffix == ".parquet":
         edges = parquet_edges(file) if suffix == ".parquet" else text_edges(file)
+        if bipartite:
+            edges = two_sided(edges)
+        else:
+            warn_if_two_kinds(edges, file)
         if features is None:
             if label is not None:
                 raise ParameterError(
@@ -124,12 +146,14 @@ def read_graph(
     if suffix in (".graphml", ".gml"):
         graph = networkx_graph(file, in_graph)
     elif suffix == ".mtx":
-        graph = mtx_graph(file, in_graph)
+        graph = mtx_graph(file, in_graph, bipartite)
     else:
         graph = npz_graph(file, in_graph)
     if features is not None:
         table = read_table(features, label)
-        return assemble(edges_of(graph, file), table, _still(graph, directed), file)
+        # Rows of a matrix are in order, also where their ids are words.
+        edges = edges_of(graph, file, ordered=suffix == ".mtx")
+        return assemble(edges, table, _still(graph, directed), file)
     return graph if directed is None else _turned(graph, directed)
 
 
@@ -140,6 +164,7 @@ def convert(
     features: PathLike | None = None,
     label: str | None = None,
     directed: bool | None = None,
+    bipartite: bool = False,
     dtype: str = "float32",
 ) -> Path:
     r"""Stream an edge list, and attributes, larger than memory into a store.
@@ -151,7 +176,7 @@ def convert(
         (2, E).
     out : path
         Folder to make. It appears when it is complete.
-    features, label, directed : as for :func:`read_graph`
+    features, label, directed, bipartite : as for :func:`read_graph`
     dtype : {"float32", "float16"}
         Of the attributes in the store.
 
@@ -171,7 +196,15 @@ def convert(
     """
     from .._convert import convert
 
-    return convert(edges, out, features=features, label=label, directed=directed, dtype=dtype)
+    return convert(
+        edges,
+        out,
+        features=features,
+        label=label,
+        directed=directed,
+        bipartite=bipartite,
+        dtype=dtype,
+    )
 
 
 def write_store(graph: Graph, folder: PathLike) -> None:
@@ -188,6 +221,16 @@ def write_store(graph: Graph, folder: PathLike) -> None:
     from .._store import write_store
 
     write_store(graph, folder)
+
+
+def _check_bipartite(path: Path, directed: bool | None) -> None:
+    check_directed(directed)
+    if path.is_dir() or path.suffix.lower() in (".graphml", ".gml", ".npz"):
+        raise ParameterError(
+            "only a table of links can be read as bipartite; this has one set of nodes",
+            place=str(path),
+            remedy="Leave bipartite out",
+        )
 
 
 def _stored_graph(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._errors import AttributeDataError, GraphError
 from .._graph import Attributes, Graph
+from ._columns import SIDES
 from ._files import placed
 from ._ids import of_same_kind
 
@@ -21,13 +22,18 @@ __all__ = ["Edges", "Table", "assemble", "check_cells", "check_weights", "edges_
 
 @dataclass
 class Edges:
-    """E edges as positions in `ids`; `locate` names the place of the i-th one in its file."""
+    """E edges as positions in `ids`; `locate` names the place of the i-th one in its file.
+
+    `sides` are the names of the columns; where the ids are `ordered`, so are the nodes.
+    """
 
     ids: NDArray[Any]
     source: NDArray[np.int64]
     target: NDArray[np.int64]
     weight: NDArray[np.float64] | None
     locate: Callable[[int], str]
+    sides: tuple[str, str] = SIDES
+    ordered: bool = False
 
 
 @dataclass
@@ -72,9 +78,10 @@ def check_cells(x: NDArray[np.float64], place: Callable[[int, int], str]) -> Non
 
 def assemble(edges: Edges, table: Table | None, directed: bool | None, file: Path) -> Graph:
     if table is None:
-        order = np.argsort(edges.ids, kind="stable")
-        ids, at = edges.ids[order], np.empty(len(order), dtype=np.int64)
-        at[order] = np.arange(len(order))
+        n = len(edges.ids)
+        order = np.arange(n) if edges.ordered else np.argsort(edges.ids, kind="stable")
+        ids, at = edges.ids[order], np.empty(n, dtype=np.int64)
+        at[order] = np.arange(n)
         return _graph(edges, ids, at, None, directed, file)
     ids = _implied_ids(edges, table) if table.ids is None else table.ids
     wanted, ids = of_same_kind(edges.ids, ids)
@@ -96,7 +103,7 @@ def _implied_ids(edges: Edges, table: Table) -> NDArray[Any]:
             place=str(table.file),
             remedy="Give one row per node in the order of the sorted ids, or a table with ids",
         )
-    return np.sort(edges.ids)
+    return edges.ids if edges.ordered else np.sort(edges.ids)
 
 
 def _raise_unknown(edges: Edges, found: NDArray[np.bool_], table: Table, file: Path) -> NoReturn:
@@ -139,7 +146,7 @@ def _graph(
         )
 
 
-def edges_of(graph: Graph, file: Path) -> Edges:
+def edges_of(graph: Graph, file: Path, ordered: bool = False) -> Edges:
     edges = graph.adjacency.tocoo()
     ids = graph.ids
 
@@ -147,4 +154,4 @@ def edges_of(graph: Graph, file: Path) -> Edges:
         return f"{file}, edge {ids[edges.row[i]]} -> {ids[edges.col[i]]}"
 
     source, target = edges.row.astype(np.int64), edges.col.astype(np.int64)
-    return Edges(ids, source, target, edges.data, locate)
+    return Edges(ids, source, target, edges.data, locate, ordered=ordered)

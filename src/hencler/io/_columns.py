@@ -13,13 +13,16 @@ from .._errors import FileFormatError
 __all__ = [
     "CLUSTER_NAMES",
     "ID_NAMES",
+    "SIDES",
     "SOURCE_NAMES",
     "TARGET_NAMES",
     "WEIGHT_NAMES",
     "find_column",
     "is_pair",
+    "is_two_kinds",
     "label_column",
     "raise_no_label",
+    "side_names",
     "two_columns",
 ]
 
@@ -27,12 +30,22 @@ SOURCE_NAMES = ("source", "src", "from", "u")
 TARGET_NAMES = ("target", "dst", "to", "v")
 WEIGHT_NAMES = ("weight", "w", "amount", "count", "strength")
 _PAIRS = (
-    ("user", "item"), ("user", "product"), ("customer", "product"), ("buyer", "seller"),
-    ("sender", "receiver"), ("sender", "recipient"), ("predator", "prey"), ("parent", "child"),
-    ("citing", "cited"), ("follower", "followed"), ("follower", "followee"), ("author", "paper"),
+    ("buyer", "seller"), ("sender", "receiver"), ("sender", "recipient"), ("predator", "prey"),
+    ("parent", "child"), ("citing", "cited"), ("follower", "followed"), ("follower", "followee"),
     ("pre", "post"), ("node1", "node2"), ("start", "end"), ("tail", "head"), ("row", "col"),
 )  # fmt: skip
 """Heads of two columns, in this order, that are no edge."""
+
+_KINDS = (
+    ("user", "item"), ("user", "product"), ("user", "movie"), ("customer", "product"),
+    ("customer", "item"), ("author", "paper"), ("plant", "pollinator"), ("host", "parasite"),
+)  # fmt: skip
+"""The same, of nodes of two kinds."""
+
+SIDES = ("row", "col")
+"""Of a bipartite graph whose columns have no heads."""
+
+_LONGEST_HEAD = 40
 
 ID_NAMES = ("id", "node", "node_id")
 
@@ -46,8 +59,29 @@ def find_column(names: Sequence[str], wanted: Sequence[str]) -> int | None:
 
 def is_pair(first: Sequence[str]) -> bool:
     """Whether the first two fields are a well-known pair of heads, such as user_id,item_id."""
-    plain = [re.sub(r"[ _-]|ids?$|name$", "", name.strip().lower()) for name in first[:2]]
-    return tuple(plain) in _PAIRS
+    return _plain(first) in _PAIRS or is_two_kinds(first)
+
+
+def is_two_kinds(heads: Sequence[str]) -> bool:
+    """Whether the first two heads are those of nodes of two kinds, which share no node."""
+    return _plain(heads) in _KINDS
+
+
+def _plain(heads: Sequence[str]) -> tuple[str, ...]:
+    return tuple(re.sub(r"[ _-]|ids?$|name$", "", head.strip().lower()) for head in heads[:2])
+
+
+def side_names(heads: Sequence[str]) -> tuple[str, str]:
+    """What the ids of the two sides begin with: the columns' heads, or ``row`` and ``col``.
+
+    >>> side_names(["user_id", "Item"])
+    ('user', 'Item')
+    >>> side_names(["id", "id"])
+    ('row', 'col')
+    """
+    first, second = (re.sub(r"(?:[ _-][iI][dD]s?|I[dD]s?|^id)$", "", h.strip()) for h in heads)
+    plain = all(name and ":" not in name and len(name) <= _LONGEST_HEAD for name in (first, second))
+    return (first, second) if plain and first != second else SIDES
 
 
 def two_columns(key: int | None, at: int | None) -> tuple[int, int]:

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from .._errors import FileFormatError, GraphError, HenclerWarning
 from .._graph import Graph
 from ._assemble import Edges, check_weights
-from ._columns import SOURCE_NAMES, TARGET_NAMES, WEIGHT_NAMES, find_column, is_pair
+from ._columns import (
+    SIDES,
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    WEIGHT_NAMES,
+    find_column,
+    is_pair,
+    side_names,
+)
 from ._files import PathLike
 from ._ids import INTEGER, check_id, natural, plain_id
 from ._text import (
@@ -42,6 +50,7 @@ class _Layout:
     target: int
     weight: int | None
     weight_name: str
+    sides: tuple[str, str]
 
 
 def text_edges(file: Path) -> Edges:
@@ -57,7 +66,7 @@ def text_edges(file: Path) -> Edges:
             "there is a header, but no edge", place=str(file), remedy="Give at least one edge"
         )
     check_weights(weight, layout.weight_name, locate)
-    edges = Edges(natural(names), source, target, weight, locate)
+    edges = Edges(natural(names), source, target, weight, locate, layout.sides)
     if not layout.header:
         _warn_if_header(edges, file)
     return edges
@@ -88,7 +97,8 @@ def edge_layout(file: Path) -> _Layout:
     assert source is not None
     assert target is not None
     name = first[weight].strip() if header and weight is not None else "weight"
-    return _Layout(line if header else 0, width, source, target, weight, name)
+    sides = side_names([first[source], first[target]]) if header else SIDES
+    return _Layout(line if header else 0, width, source, target, weight, name, sides)
 
 
 def _warn_if_header(edges: Edges, file: Path) -> None:

@@ -35,7 +35,7 @@ class _Header(NamedTuple):
     entries: int
 
 
-def mtx_graph(file: Path, label: str | None) -> Graph:
+def mtx_graph(file: Path, label: str | None, bipartite: bool) -> Graph:
     if label is not None:
         raise ParameterError(
             f"label={label!r} was given, but a matrix has no node columns",
@@ -46,7 +46,7 @@ def mtx_graph(file: Path, label: str | None) -> Graph:
         matrix = read_matrix_market(file)
         rows, cols = matrix.shape
         check_size(rows + cols, matrix.nnz, file)
-        if rows != cols:
+        if bipartite or rows != cols:
             return Graph.from_biadjacency(matrix, name=file.stem)
         return Graph(matrix, name=file.stem)
 

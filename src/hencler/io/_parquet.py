@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,21 @@ from ._columns import (
     WEIGHT_NAMES,
     find_column,
     label_column,
+    side_names,
     two_columns,
 )
 from ._files import guarded
 from ._ids import check_id, check_text, check_unique, natural, of_same_kind
 
-__all__ = ["parquet_column", "parquet_edges", "parquet_labels", "parquet_numbers", "parquet_table"]
+__all__ = [
+    "EdgeColumns",
+    "edge_columns",
+    "parquet_column",
+    "parquet_edges",
+    "parquet_labels",
+    "parquet_numbers",
+    "parquet_table",
+]
 
 
 def _open_parquet(file: Path) -> Any:
@@ -68,37 +77,62 @@ def parquet_numbers(table: Any, name: str, file: Path) -> NDArray[np.float64]:
     return values.astype(np.float64)
 
 
+class EdgeColumns(NamedTuple):
+    """Which columns of a table of edges are meant, by name."""
+
+    source: str
+    target: str
+    weight: str | None
+
+    @property
+    def wanted(self) -> list[str]:
+        return [self.source, self.target] + ([] if self.weight is None else [self.weight])
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        return side_names([self.source, self.target])
+
+
+def edge_columns(parquet: Any, file: Path) -> EdgeColumns:
+    names = parquet.schema_arrow.names
+    if len(names) < 2:
+        raise FileFormatError(
+            f"{len(names)} column(s), an edge needs a source and a target", place=str(file)
+        )
+    source, target = find_column(names, SOURCE_NAMES), find_column(names, TARGET_NAMES)
+    if source is None or target is None:
+        source, target = 0, 1
+    weight = find_column(names, WEIGHT_NAMES)
+    return EdgeColumns(
+        names[source],
+        names[target],
+        None if weight in (None, source, target) else names[weight],
+    )
+
+
 def parquet_edges(file: Path) -> Edges:
     def locate(i: int) -> str:
         return f"{file}, row {i + 1}"
 
     with guarded(file, "a parquet file"):
         parquet = _open_parquet(file)
-        names = parquet.schema_arrow.names
-        if len(names) < 2:
-            raise FileFormatError(
-                f"{len(names)} column(s), an edge needs a source and a target", place=str(file)
-            )
-        source, target = find_column(names, SOURCE_NAMES), find_column(names, TARGET_NAMES)
-        if source is None or target is None:
-            source, target = 0, 1
-        weight = find_column(names, WEIGHT_NAMES)
-        weight = None if weight in (source, target) else weight
-        wanted = [source, target] + ([] if weight is None else [weight])
-        table = parquet.read(columns=[names[j] for j in wanted])
-        columns = [parquet_column(table, names[j], file) for j in wanted[:2]]
-        values = None if weight is None else parquet_numbers(table, names[weight], file)
-    if not len(columns[0]):
+        columns = edge_columns(parquet, file)
+        table = parquet.read(columns=columns.wanted)
+        source, target = (parquet_column(table, name, file) for name in columns.wanted[:2])
+        values = None
+        if columns.weight is not None:
+            values = parquet_numbers(table, columns.weight, file)
+    half = len(source)
+    if not half:
         raise FileFormatError("there is no edge", place=str(file), remedy="Give at least one")
-    both = np.concatenate(of_same_kind(columns[0], columns[1]))
-    ids, codes = np.unique(both, return_inverse=True)
-    for i, text in enumerate(ids if ids.dtype.kind == "U" else ()):
-        check_id(str(text), locate(int(np.flatnonzero(codes == i)[0]) % len(columns[0])))
+    both = np.concatenate(of_same_kind(source, target))
+    ids, first, codes = np.unique(both, return_index=True, return_inverse=True)
     if ids.dtype.kind == "U":
+        for text, at in zip(ids.tolist(), first.tolist()):
+            check_id(text, locate(at % half))
         ids = natural(ids.tolist())
-    check_weights(values, "weight" if weight is None else names[weight], locate)
-    half = len(columns[0])
-    return Edges(ids, codes[:half], codes[half:], values, locate)
+    check_weights(values, columns.weight or "weight", locate)
+    return Edges(ids, codes[:half], codes[half:], values, locate, columns.sides)
 
 
 def parquet_table(file: Path, label: str | None) -> Table:
