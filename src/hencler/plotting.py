@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from ._errors import ParameterError, did_you_mean
 from ._estimator import HeNCler
 from ._graph import Graph
+from ._link_matrix import link_matrix
 from ._optional import optional_import
 from ._stability import Stability
 from ._stratified import stratified
 from .report._certainty import certainty
-from .report._links import link_matrix
 from .report._map import circle_of_clusters, leading_plane, neighbourhoods
 from .report._profile import attribute_table
 from .report._similarity import against_chance, asymmetry, cosines, spectra

@@ -131,7 +131,8 @@ def _counts(run: Run) -> dict[str, int]:
     graph = run.graph
     nodes, edges = (run.summary.get(name) for name in ("nodes", "edges"))
     if run.sampled and type(nodes) is int and type(edges) is int:
-        return {"n_nodes": nodes, "n_edges": edges, "isolated": 0}
+        isolated = 0 if run.whole is None else run.whole.n_isolated
+        return {"n_nodes": nodes, "n_edges": edges, "isolated": isolated}
     return {"n_nodes": graph.n_nodes, "n_edges": graph.n_edges, "isolated": graph.n_isolated}
 
 
