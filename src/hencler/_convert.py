@@ -35,7 +35,15 @@ from .io._files import PathLike, existing_file, guarded
 from .io._ids import INTEGER, check_id, check_unique, natural, plain_id
 from .io._node_table import TABLE_SUFFIXES, read_table
 from .io._parquet import EdgeColumns, edge_columns, parquet_column, parquet_numbers
-from .io._text import DELIMITERS, data_line, first_rows, is_number, parse_number, text_rows
+from .io._text import (
+    DELIMITERS,
+    arrow_options,
+    data_line,
+    first_rows,
+    is_number,
+    parse_number,
+    text_rows,
+)
 
 __all__ = ["convert"]
 
@@ -299,19 +307,8 @@ def _arrow_batches(
     file: Path, header: int, width: int, columns: dict[int, Any], delimiter: str
 ) -> Iterator[Any]:
     csv = optional_import("pyarrow.csv", "reading large tables")
-    yield from csv.open_csv(
-        file,
-        read_options=csv.ReadOptions(
-            column_names=[f"c{j}" for j in range(width)], skip_rows=header, block_size=1 << 24
-        ),
-        parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False),
-        convert_options=csv.ConvertOptions(
-            column_types={f"c{j}": kind for j, kind in columns.items()},
-            include_columns=[f"c{j}" for j in columns],
-            null_values=[],
-            strings_can_be_null=False,
-        ),
-    )
+    options = arrow_options(csv, header, width, columns, delimiter, block_size=1 << 24)
+    yield from csv.open_csv(file, **options)
 
 
 def _integers(column: Any, compute: Any, pa: Any) -> NDArray[np.int64]:

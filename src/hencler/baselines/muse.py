@@ -17,16 +17,15 @@ from sklearn.preprocessing import normalize
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 
-from .._base import Callback, Epoch, GraphClusterer
-from .._errors import GraphError
+from .._base import Callback, GraphClusterer
 from .._graph import Attributes, Graph
 from .._torch import resolve_device, seeded, sparse_tensor
 from ._training import (
     SparseMatrix,
-    _as_floats,
-    _without_trace,
     attributes_or_links,
     input_matrix,
+    need_two_nodes,
+    run_epochs,
 )
 
 __all__ = ["MUSE"]
@@ -180,11 +179,7 @@ class MUSE(GraphClusterer):
         self.random_state = random_state
 
     def _fit(self, graph: Graph) -> None:
-        if graph.n_nodes < 2:
-            raise GraphError(
-                "the graph has one node, and a contrast needs two",
-                remedy="Give at least two nodes",
-            )
+        need_two_nodes(graph, "MUSE")
         device, seed = resolve_device(self.device), self._seed()
         x = attributes_or_links(graph, seed)
         if self.normalize_rows:
@@ -197,17 +192,17 @@ class MUSE(GraphClusterer):
             def labels() -> NDArray[np.int64]:
                 return self._cluster(_fused(network, controller, views)[0], seed)
 
-            look = _without_trace(labels, device)
             optimizers = [
                 torch.optim.Adam(part.parameters(), lr=self.lr, weight_decay=self.weight_decay)
                 for part in (network, controller)
             ]
-            self.history_ = []
-            for number in range(1, self.epochs + 1):
-                terms = self._epoch(network, controller, views, optimizers)
-                self.history_.append(_as_floats(terms, number))
-                if self.callback is not None:
-                    self.callback(Epoch(number, self.epochs, self.history_[-1], look))
+            self.history_ = run_epochs(
+                lambda: self._epoch(network, controller, views, optimizers),
+                epochs=self.epochs,
+                callback=self.callback,
+                labels=labels,
+                device=device,
+            )
         with torch.no_grad():
             z, beta = _fused(network, controller, views)
         self.embedding_, self.beta_ = z.cpu().numpy(), beta.cpu().numpy()[:, 0]

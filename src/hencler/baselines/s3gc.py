@@ -14,10 +14,10 @@ from sklearn.cluster import KMeans
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 
-from .._base import Callback, Epoch, GraphClusterer
+from .._base import Callback, GraphClusterer
 from .._graph import Attributes, Graph, row_blocks
 from .._torch import resolve_device, seeded
-from ._training import SparseMatrix, _as_floats, _without_trace, attributes_or_links
+from ._training import SparseMatrix, attributes_or_links, run_epochs
 
 __all__ = ["S3GC"]
 
@@ -142,14 +142,14 @@ class S3GC(GraphClusterer):
             def labels() -> NDArray[np.int64]:
                 return self._cluster(encoder.embedding(), seed)
 
-            look = _without_trace(labels, device)
             optimizers = encoder.optimizers(self.lr)
-            self.history_ = []
-            for number in range(1, self.epochs + 1):
-                loss = self._epoch(encoder, walker, optimizers)
-                self.history_.append(_as_floats({"contrast": loss}, number))
-                if self.callback is not None:
-                    self.callback(Epoch(number, self.epochs, self.history_[-1], look))
+            self.history_ = run_epochs(
+                lambda: {"contrast": self._epoch(encoder, walker, optimizers)},
+                epochs=self.epochs,
+                callback=self.callback,
+                labels=labels,
+                device=device,
+            )
         with torch.no_grad():
             self.embedding_ = encoder.embedding()
         self.labels_ = self._cluster(self.embedding_, seed)

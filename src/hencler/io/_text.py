@@ -15,6 +15,7 @@ from ._files import PathLike, atomic_write, with_suffix
 __all__ = [
     "DELIMITERS",
     "Row",
+    "arrow_options",
     "csv_writer",
     "data_line",
     "first_rows",
@@ -151,23 +152,35 @@ def read_with_arrow(file: Path, header: int, width: int, types: dict[int, str]) 
         "number": pa.float64(),
     }
     try:
-        table = reader.read_csv(
-            file,
-            read_options=reader.ReadOptions(
-                column_names=[f"c{j}" for j in range(width)], skip_rows=header
-            ),
-            parse_options=reader.ParseOptions(delimiter=delimiter, quote_char=False),
-            convert_options=reader.ConvertOptions(
-                column_types={f"c{j}": kinds[kind] for j, kind in types.items()},
-                include_columns=[f"c{j}" for j in types],
-                null_values=[],
-                strings_can_be_null=False,
-            ),
-        )
+        columns = {j: kinds[kind] for j, kind in types.items()}
+        table = reader.read_csv(file, **arrow_options(reader, header, width, columns, delimiter))
     except (pa.ArrowException, OSError, ValueError):
         # The slow way reads it after all, or names the line.
         return None
     return table.unify_dictionaries()
+
+
+def arrow_options(
+    csv: Any,
+    header: int,
+    width: int,
+    columns: dict[int, Any],
+    delimiter: str,
+    block_size: int | None = None,
+) -> dict[str, Any]:
+    """How pyarrow is to read some columns, by their types: as they are, nothing taken for a gap."""
+    return {
+        "read_options": csv.ReadOptions(
+            column_names=[f"c{j}" for j in range(width)], skip_rows=header, block_size=block_size
+        ),
+        "parse_options": csv.ParseOptions(delimiter=delimiter, quote_char=False),
+        "convert_options": csv.ConvertOptions(
+            column_types={f"c{j}": kind for j, kind in columns.items()},
+            include_columns=[f"c{j}" for j in columns],
+            null_values=[],
+            strings_can_be_null=False,
+        ),
+    }
 
 
 @contextmanager
