@@ -31,7 +31,13 @@ from hencler.report._map import circle_of_clusters, leading_plane, neighbourhood
 from hencler.report._page import embedded_json
 from hencler.report._profile import attribute_table, unusual_attributes
 from hencler.report._similarity import against_chance, asymmetry, similarity_block
-from hencler.report._views import _link_title, cluster_cards, confusion_view, link_view
+from hencler.report._views import (
+    _link_title,
+    cluster_cards,
+    confusion_view,
+    link_view,
+    similarity_view,
+)
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 
@@ -652,3 +658,30 @@ def test_damaged_counts_of_the_whole_graph_are_named(copy: Path) -> None:
     (copy / "whole.npz").write_bytes(b"PK")
     with pytest.raises(FileFormatError, match="counts cannot be read"):
         read_folder(copy)
+
+
+def test_a_sparse_similarity_is_told_by_its_leading_components(global_random_seed: int) -> None:
+    """Four clusters in a ring: S among a few nodes is nearly empty, the cosines are not."""
+    from hencler import make_heterophilous_graph
+    from hencler.report._page import _leading
+
+    graph = make_heterophilous_graph(
+        2000, 4, n_attributes=0, link_signal=0.9, random_state=global_random_seed
+    )
+    for each in (graph, graph.to_undirected()):
+        model = HeNCler(4, n_init=2, view="links", learned_maps=False, random_state=0).fit(each)
+        run = Run(
+            Path(), {}, each, model.labels_, ["0", "1", "2", "3"], model.e_, model.r_,
+            model.singular_values_, [], None, None,
+        )  # fmt: skip
+        own = np.zeros(each.n_nodes)
+        block = similarity_block(run, model, own, 100)
+        view = similarity_view(run, block, _leading(run, block, model))
+        assert view["by"] == "links"
+        if not each.directed:
+            assert view["asymmetry"] < 1e-6
+            continue
+        assert view["asymmetry"] > 0.5
+        means = np.array([[float(cell["text"]) for cell in row] for row in view["means"]])
+        links = link_matrix(each.adjacency, model.labels_, 4).observed
+        assert (means.argmax(1) == links.argmax(1)).all(), "who is similar to whom is who links"

@@ -18,7 +18,7 @@ from ._certainty import Certainty, members_by_distance
 from ._charts import histogram, line, singular_bars
 from ._folder import Run
 from ._profile import AttributeTable
-from ._similarity import SimilarityBlock, against_chance, asymmetry, spectra
+from ._similarity import SimilarityBlock, against_chance, asymmetry, is_scattered, spectra
 
 __all__ = [
     "certainty_view",
@@ -192,21 +192,30 @@ def _link_title(k: int, within: float, chance: float, n_links: int) -> str:
 # --- similarity ------------------------------------------------------------------------------
 
 
-def similarity_view(run: Run, block: SimilarityBlock | HenclerError) -> dict[str, Any]:
-    """Asymmetry and block means of the sampled similarity, or why there is none."""
+def similarity_view(
+    run: Run, block: SimilarityBlock | HenclerError, leading: dict[str, NDArray[Any]]
+) -> dict[str, Any]:
+    """Asymmetry and block means of the sampled similarity, or why there is none.
+
+    Of its `leading` components, the first of them, where S itself is too sparse to be sampled.
+    """
     if isinstance(block, HenclerError):
         return {"missing": str(block)}
     codes = run.clusters[block.nodes]
     shown = np.unique(codes)
+    name, values = None, block.values
+    if leading and is_scattered(values):
+        name, values = next(iter(leading.items()))
     means = None
-    relative = against_chance(block.values)
+    relative = None if name else against_chance(values)
     if shown.size <= SHOWN_CLUSTERS:
         member = (codes[:, None] == shown).astype(np.float64)
-        sums = member.T @ block.values @ member
+        sums = member.T @ values @ member
         means = _block_means(sums, member.sum(axis=0), relative is not None)
-    value = asymmetry(block.values)
+    value = asymmetry(values)
     return {
         "missing": None,
+        "by": name,
         "asymmetry": value,
         "title": _asymmetry_title(value),
         "n": len(block.nodes),
