@@ -329,6 +329,14 @@ def test_warnings_are_kept_with_the_run(run, tmp_path):
     assert "read as an edge" in (tmp_path / "run" / "report.html").read_text()
 
 
+def test_without_a_command_there_is_help_and_no_error(run):
+    for words in ((), ("bench",)):
+        status, out, err = run(*words)
+        assert status == 0
+        assert "Usage: hencler" in out
+        assert not err
+
+
 def test_a_shell_can_complete(monkeypatch, capsys, tmp_path):
     def completions(*words):
         monkeypatch.setenv("_HENCLER_COMPLETE", "complete_bash")

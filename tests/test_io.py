@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io as stdlib_io
 import os
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -158,6 +159,29 @@ def test_without_pyarrow(put, monkeypatch):
     assert read_graph(put("e.csv", "1,2\n")).n_edges == 1
     with pytest.raises(MissingExtraError):
         read_graph(put("e.parquet", b"PAR1"))
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [("a;b\n", "semicolons"), ("a\tb\n", "tabs, which is for a .tsv file")]
+)
+def test_another_separator_is_recognised(put, content, found):
+    with pytest.raises(FileFormatError, match=f"by commas; they seem to be separated by {found}"):
+        read_graph(put("e.csv", content))
+    with pytest.raises(FileFormatError, match="by tabs; they seem to be separated by commas"):
+        read_graph(put("e.tsv", "a,b\n"))
+    with pytest.raises(FileFormatError, match=r"ids and attributes.*semicolons"):
+        read_graph(put("f.csv", "a,b\n"), features=put("n.csv", "id;kg\na;1\nb;2\n"))
+
+
+def test_numbers_that_are_not_taken_for_weights_are_named(put):
+    with pytest.warns(HenclerWarning, match="column 'share' is not used .* name it 'weight'"):
+        graph = read_graph(put("e.csv", "predator,prey,share\nfox,mouse,0.5\nowl,mouse,0.7\n"))
+    assert graph.adjacency.data.tolist() == [1, 1]
+    for head in ("source,target,weight", "source,target,year", "source,target,edge_id"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read_graph(put("f.csv", head + "\nfox,mouse,5\n"))
+            read_graph(put("g.csv", "source,target,kind\nfox,mouse,eats\n"))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import shutil
 import sys
 import time
 import warnings as warnings_module
@@ -114,6 +115,8 @@ def main() -> None:
         # The parser's own errors know how to say themselves; anything else is our mistake.
         if not hasattr(error, "format_message"):
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # which has shown the help by now
+            sys.exit(0)
         _fail(_parser_message(error))
 
 
@@ -202,6 +205,15 @@ def demo(
     )
     out.print(table)
     out.print(f"The run is in {folder}; open {folder / 'report.html'} in a browser.")
+    out.print(f"A graph of your own: {_program()} fit edges.csv --clusters 4", highlight=False)
+
+
+def _program() -> str:
+    """How the shell finds this program; a fresh environment is not on its path yet."""
+    called = Path(sys.argv[0])
+    if shutil.which(called.name) or called.name != "hencler":
+        return "hencler"
+    return os.path.relpath(called) if called.is_absolute() else str(called)
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,17 +32,24 @@ from ._text import (
     first_rows,
     is_number,
     parse_number,
+    raise_one_field,
     read_with_arrow,
-    separator_name,
     text_rows,
 )
 
 __all__ = ["edge_layout", "text_edges", "write_edge_list"]
 
 
+_NO_WEIGHTS = {"time", "timestamp", "date", "year", "month", "day", "id", "type", "index"}
+"""Heads of numbers that nobody takes for weights."""
+
+
 @dataclass
 class _Layout:
-    """Which columns of an edge list are meant; `header` is the header's line, 0 without one."""
+    """Which columns of an edge list are meant; `header` is the header's line, 0 without one.
+
+    `unused` are the heads of numbers that are taken for nothing where there is no weight.
+    """
 
     header: int
     width: int
@@ -51,6 +58,7 @@ class _Layout:
     weight: int | None
     weight_name: str
     sides: tuple[str, str]
+    unused: list[str] = field(default_factory=list)
 
 
 def text_edges(file: Path) -> Edges:
@@ -66,6 +74,7 @@ def text_edges(file: Path) -> Edges:
             "there is a header, but no edge", place=str(file), remedy="Give at least one edge"
         )
     check_weights(weight, layout.weight_name, locate)
+    _warn_if_weight(layout, file)
     edges = Edges(natural(names), source, target, weight, locate, layout.sides)
     if not layout.header:
         _warn_if_header(edges, file)
@@ -76,11 +85,7 @@ def edge_layout(file: Path) -> _Layout:
     (line, first), *rest = first_rows(file)
     width = len(first)
     if width < 2:
-        raise FileFormatError(
-            "one field only, an edge needs a source and a target",
-            place=f"{file}:{line}",
-            remedy=f"Separate the fields by {separator_name(file)}",
-        )
+        raise_one_field(first[0], file, line, "an edge needs a source and a target")
     source, target = find_column(first, SOURCE_NAMES), find_column(first, TARGET_NAMES)
     weight = find_column(first, WEIGHT_NAMES)
     named = source is not None and target is not None
@@ -98,7 +103,25 @@ def edge_layout(file: Path) -> _Layout:
     assert target is not None
     name = first[weight].strip() if header and weight is not None else "weight"
     sides = side_names([first[source], first[target]]) if header else SIDES
-    return _Layout(line if header else 0, width, source, target, weight, name, sides)
+    layout = _Layout(line if header else 0, width, source, target, weight, name, sides)
+    if header and rest and weight is None:
+        layout.unused = [
+            first[j].strip()
+            for j, text in enumerate(rest[0][1])
+            if j not in (source, target) and is_number(text)
+        ]
+    return layout
+
+
+def _warn_if_weight(layout: _Layout, file: Path) -> None:
+    """One column of numbers beside the ends of the links may well be meant as their weights."""
+    if len(layout.unused) == 1 and not set(layout.unused[0].lower().split("_")) & _NO_WEIGHTS:
+        warnings.warn(
+            f"{file}: the column {layout.unused[0]!r} is not used and all links weigh the same; if "
+            "it says how strong a link is, name it 'weight'",
+            HenclerWarning,
+            stacklevel=4,
+        )
 
 
 def _warn_if_header(edges: Edges, file: Path) -> None:

@@ -12,7 +12,7 @@ from ._columns import CLUSTER_NAMES, ID_NAMES, find_column, raise_no_label, two_
 from ._files import PathLike, existing_file
 from ._ids import INTEGER, check_id, check_text, check_unique, natural, of_same_kind
 from ._parquet import parquet_labels
-from ._text import csv_writer, data_line, first_rows, separator_name, text_rows
+from ._text import csv_writer, data_line, first_rows, raise_one_field, text_rows
 
 __all__ = ["align_labels", "read_labels", "write_labels"]
 
@@ -75,11 +75,7 @@ def read_labels(path: PathLike) -> tuple[NDArray[Any], NDArray[Any]]:
         return parquet_labels(file)
     (line, first), *rest = first_rows(file)
     if len(first) < 2:
-        raise FileFormatError(
-            "one field only, a node and its cluster are needed",
-            place=f"{file}:{line}",
-            remedy=f"Separate the fields by {separator_name(file)}",
-        )
+        raise_one_field(first[0], file, line, "a node and its cluster are needed")
     key, at = find_column(first, ID_NAMES), find_column(first, CLUSTER_NAMES)
     header = key is not None or at is not None
     key, at = two_columns(key, at)

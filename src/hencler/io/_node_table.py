@@ -16,7 +16,15 @@ from ._files import PathLike, existing_file, guarded
 from ._ids import check_id, check_text, check_unique, natural, plain_id
 from ._npz import npz_table
 from ._parquet import parquet_table
-from ._text import data_line, first_rows, is_number, parse_number, read_with_arrow, text_rows
+from ._text import (
+    data_line,
+    first_rows,
+    is_number,
+    parse_number,
+    raise_one_field,
+    read_with_arrow,
+    text_rows,
+)
 
 __all__ = ["TABLE_SUFFIXES", "read_table"]
 
@@ -50,6 +58,8 @@ def read_table(path: PathLike, label: str | None) -> Table:
 
 def _text_table(file: Path, label: str | None) -> Table:
     (line, first), *_ = first_rows(file)
+    if len(first) == 1 and ";" in first[0]:
+        raise_one_field(first[0], file, line, "a table of nodes has their ids and attributes")
     key = find_column(first, ID_NAMES)
     header = line if key is not None or not all(map(is_number, first[1:])) else 0
     names = [name.strip() for name in first] if header else [""] * len(first)

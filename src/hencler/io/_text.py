@@ -21,8 +21,8 @@ __all__ = [
     "first_rows",
     "is_number",
     "parse_number",
+    "raise_one_field",
     "read_with_arrow",
-    "separator_name",
     "text_rows",
 ]
 
@@ -132,8 +132,17 @@ def parse_number(text: str, file: Path, line: int, column: str) -> float:
     )
 
 
-def separator_name(file: Path) -> str:
-    return {",": "commas", "\t": "tabs", None: "white space"}[DELIMITERS[file.suffix.lower()]]
+def raise_one_field(text: str, file: Path, line: int, need: str) -> NoReturn:
+    """A row without a separator; one that looks as if it had another says so."""
+    names = {",": "commas", "\t": "tabs", None: "white space"}
+    right = names[DELIMITERS[file.suffix.lower()]]
+    others = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars"}
+    found = next((name for mark, name in others.items() if mark in text), None)
+    remedy = f"Separate the fields by {right}"
+    if found is not None:
+        remedy += f"; they seem to be separated by {found}"
+        remedy += ", which is for a .tsv file" if found == "tabs" else ""
+    raise FileFormatError(f"one field only, {need}", place=f"{file}:{line}", remedy=remedy)
 
 
 def read_with_arrow(file: Path, header: int, width: int, types: dict[int, str]) -> Any:
