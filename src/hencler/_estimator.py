@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -321,7 +322,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
     def _as_graph(self, X: Any, edges: Any, *, reset: bool) -> Graph:
         """A graph without labels, checked against the one the model was fitted on."""
-        if not (isinstance(X, Graph) or hasattr(X, "edge_index") or hasattr(X, "adj")):
+        table = not isinstance(X, Graph | str | PathLike)
+        if table and not (hasattr(X, "edge_index") or hasattr(X, "adj")):
             kind = [np.float64, np.float32]
             X = validate_data(self, X, accept_sparse="csr", dtype=kind, reset=reset)
         graph = as_graph(X, edges).without_labels()

@@ -5,6 +5,7 @@ A :class:`Graph` is checked once, when it is made; no later stage checks it agai
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -460,6 +461,11 @@ def as_graph(x: Any, edges: Any = None) -> Graph:
     edges : matrix of shape (n, n) or integer array of shape (2, E), optional
         Only beside attributes; without it the graph has no edges.
     """
+    if isinstance(x, str | os.PathLike):
+        raise GraphError(
+            f"{os.fspath(x)!r} is the name of a file, not a graph",
+            remedy="Read it first: read_graph(...), or load_dataset(...) for a benchmark graph",
+        )
     if isinstance(x, Graph):
         graph = x
     elif type(x).__module__.startswith("networkx"):
