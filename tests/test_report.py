@@ -587,6 +587,7 @@ def test_the_sample_of_a_large_graph_has_its_model_and_stability_beside_it(
     assert "<dt>nodes</dt><dd>60</dd>" in page.text, "the whole graph, not the sample"
     assert "no link to another node" not in page.text
     assert "links between them are those of all" in page.text
+    assert "label-free score" not in page.text, "that of a sample is not that of the graph"
     (tmp_path / "sample" / "stability.json").write_text("[")
     with pytest.raises(FileFormatError, match="stability cannot be read"):
         write_report(tmp_path)

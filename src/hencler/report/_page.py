@@ -175,6 +175,8 @@ def _score(run: Run, model: HeNCler | HenclerError) -> dict[str, float] | None:
     views_known = getattr(model, "views_", None)
     if isinstance(model, HenclerError) or (not views_known and run.graph.n_nodes > SCORED_NODES):
         return None
+    if run.sampled:  # which has too few of the links to tell whether the clusters pay
+        return None
     with few_threads(run.graph.n_nodes):
         return score_parts(run.graph, run.clusters, views=views_known)
 
