@@ -3,8 +3,9 @@ Users and items
 ===============
 
 A table of who uses what is a bipartite graph: links go from users to items and nowhere else, so
-that no two linked nodes can be of one kind. ``Graph.from_biadjacency`` makes the graph; users are
-sources and items are targets.
+that no two linked nodes can be of one kind. ``Graph.from_biadjacency`` makes the graph from a
+matrix and ``read_graph("purchases.csv", bipartite=True)`` from a table. Users are sources and items
+are targets.
 """
 
 # %%

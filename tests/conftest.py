@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 # The tests' matrices are small: threads would only wait for each other. Read at import.
@@ -87,3 +88,18 @@ def put(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Call the command line in this process: its exit status, output and errors."""
+    from hencler.cli import main
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["hencler", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return call

@@ -28,18 +28,6 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["hencler", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
 def fitted(files, run, tmp_path):
     out = tmp_path / "run"
     status, _, err = run(
@@ -339,6 +327,14 @@ def test_warnings_are_kept_with_the_run(run, tmp_path):
         "read as an edge" in json.loads((tmp_path / "run" / "run.json").read_text())["warnings"][0]
     )
     assert "read as an edge" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_without_a_command_there_is_help_and_no_error(run):
+    for words in ((), ("bench",)):
+        status, out, err = run(*words)
+        assert status == 0
+        assert "Usage: hencler" in out
+        assert not err
 
 
 def test_a_shell_can_complete(monkeypatch, capsys, tmp_path):

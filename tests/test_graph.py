@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -11,9 +12,10 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 
-from hencler import Graph
+from hencler import Graph, HeNCler
 from hencler._errors import AttributeDataError, GraphError, HenclerError
 from hencler._graph import as_graph, row_blocks
+from hencler.baselines import KMeans
 
 PATH = np.array([[0, 1, 0], [0, 0, 2], [0, 0, 0]])  # 0 -> 1 -> 2
 
@@ -333,6 +335,13 @@ def test_pyg_errors():
 
 
 # --- as_graph ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["edges.csv", Path("edges.csv")])
+def test_the_name_of_a_file_is_no_graph(name):
+    for fit in (HeNCler(2).fit, KMeans(2).fit, as_graph):
+        with pytest.raises(GraphError, match=r"'edges.csv' is the name of a file.* read_graph"):
+            fit(name)
 
 
 def test_as_graph_accepts_every_kind():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io as stdlib_io
 import os
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hencler import Graph, HenclerError, HenclerWarning
-from hencler import io as hio
 from hencler._errors import (
     AttributeDataError,
     FileFormatError,
@@ -44,11 +44,19 @@ FUZZ = settings(
 )
 
 
+def without_pyarrow(patch: pytest.MonkeyPatch) -> None:
+    def missing(module, purpose):
+        raise MissingExtraError(f"{purpose} needs {module}")
+
+    for module in ("_text", "_parquet"):
+        patch.setattr(f"hencler.io.{module}.optional_import", missing)
+
+
 @pytest.fixture(params=["pyarrow", "csv"])
 def engine(request, monkeypatch):
     """Run the test by the fast reader and by the one that needs no extra package."""
     if request.param == "csv":
-        monkeypatch.setattr(hio, "_arrow_read", lambda *_: None)
+        without_pyarrow(monkeypatch)
     return request.param
 
 
@@ -142,18 +150,38 @@ def test_both_readers_agree_on_random_edges(put, monkeypatch, global_random_seed
     lines = [f"n{u},{v},{w!r}" for u, v, w in zip(*rng.integers(0, 50, (2, 500)), rng.random(500))]
     path = put("e.csv", "\n".join(lines))
     fast = read_graph(path)
-    monkeypatch.setattr(hio, "_arrow_read", lambda *_: None)
+    without_pyarrow(monkeypatch)
     same(fast, read_graph(path))
 
 
 def test_without_pyarrow(put, monkeypatch):
-    def missing(module, purpose):
-        raise MissingExtraError(f"{purpose} needs {module}")
-
-    monkeypatch.setattr(hio, "optional_import", missing)
+    without_pyarrow(monkeypatch)
     assert read_graph(put("e.csv", "1,2\n")).n_edges == 1
     with pytest.raises(MissingExtraError):
         read_graph(put("e.parquet", b"PAR1"))
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [("a;b\n", "semicolons"), ("a\tb\n", "tabs, which is for a .tsv file")]
+)
+def test_another_separator_is_recognised(put, content, found):
+    with pytest.raises(FileFormatError, match=f"by commas; they seem to be separated by {found}"):
+        read_graph(put("e.csv", content))
+    with pytest.raises(FileFormatError, match="by tabs; they seem to be separated by commas"):
+        read_graph(put("e.tsv", "a,b\n"))
+    with pytest.raises(FileFormatError, match=r"ids and attributes.*semicolons"):
+        read_graph(put("f.csv", "a,b\n"), features=put("n.csv", "id;kg\na;1\nb;2\n"))
+
+
+def test_numbers_that_are_not_taken_for_weights_are_named(put):
+    with pytest.warns(HenclerWarning, match="column 'share' is not used .* name it 'weight'"):
+        graph = read_graph(put("e.csv", "predator,prey,share\nfox,mouse,0.5\nowl,mouse,0.7\n"))
+    assert graph.adjacency.data.tolist() == [1, 1]
+    for head in ("source,target,weight", "source,target,year", "source,target,edge_id"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read_graph(put("f.csv", head + "\nfox,mouse,5\n"))
+            read_graph(put("g.csv", "source,target,kind\nfox,mouse,eats\n"))
 
 
 @pytest.mark.parametrize(
@@ -810,7 +838,7 @@ def test_fuzz_readers_agree(tmp_path, content):
     for slow in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             if slow:
-                patch.setattr(hio, "_arrow_read", lambda *_: None)
+                without_pyarrow(patch)
             try:
                 graph = read_graph(path)
                 outcomes.append((graph.ids.tolist(), graph.adjacency.toarray().tolist()))

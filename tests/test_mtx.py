@@ -6,8 +6,8 @@ import scipy.io
 import scipy.sparse as sp
 
 from hencler._errors import FileFormatError
-from hencler._mtx import read_matrix_market
 from hencler.io import read_graph
+from hencler.io._mtx import read_matrix_market
 
 
 @pytest.mark.parametrize("field", ["real", "integer", "pattern"])

@@ -18,19 +18,26 @@ from sklearn.decomposition import PCA
 
 from hencler import Graph, HeNCler
 from hencler._errors import FileFormatError
+from hencler._link_matrix import link_matrix
 from hencler._run import write_run
+from hencler._stability import Stability
 from hencler._stratified import stratified
 from hencler.report import _page as page_module
 from hencler.report import write_report
 from hencler.report._certainty import certainty, members_by_distance
 from hencler.report._charts import histogram, line, singular_bars
 from hencler.report._folder import Run, read_folder
-from hencler.report._links import link_matrix
 from hencler.report._map import circle_of_clusters, leading_plane, neighbourhoods
 from hencler.report._page import embedded_json
 from hencler.report._profile import attribute_table, unusual_attributes
 from hencler.report._similarity import against_chance, asymmetry, similarity_block
-from hencler.report._views import _link_title, confusion_view, link_view
+from hencler.report._views import (
+    _link_title,
+    cluster_cards,
+    confusion_view,
+    link_view,
+    similarity_view,
+)
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 
@@ -579,6 +586,103 @@ def test_the_sample_of_a_large_graph_has_its_model_and_stability_beside_it(
     assert "Stability over seeds: 4 times" not in page.text or "for 1,000 nodes" in page.text
     assert "<dt>nodes</dt><dd>60</dd>" in page.text, "the whole graph, not the sample"
     assert "no link to another node" not in page.text
+    assert "links between them are those of all" in page.text
+    assert "label-free score" not in page.text, "that of a sample is not that of the graph"
     (tmp_path / "sample" / "stability.json").write_text("[")
     with pytest.raises(FileFormatError, match="stability cannot be read"):
         write_report(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["memory", "disk", "undirected", "many clusters"])
+def test_links_of_a_sampled_graph_are_counted_over_all_of_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, global_random_seed: int
+) -> None:
+    from hencler import _link_matrix, _run, read_graph
+    from hencler._graph import edge_blocks
+    from hencler.io import write_store
+
+    monkeypatch.setattr(_run, "WHOLE_NODES", 100)
+    monkeypatch.setattr(_run, "SAMPLE_NODES", 60)
+    monkeypatch.setattr(_link_matrix, "edge_blocks", lambda a: edge_blocks(a, entries=50))
+    rng = np.random.default_rng(global_random_seed)
+    dense = rng.random((200, 200)) < 0.03
+    dense[7] = dense[:, 7] = False  # isolated
+    graph = Graph(dense.astype(float), directed=kind != "undirected")
+    dense = graph.adjacency.toarray() > 0
+    k = 35 if kind == "many clusters" else 4
+    labels = np.r_[np.arange(k), rng.integers(0, k - 1, 200 - k)]  # the last one is tiny
+    if kind == "disk":
+        write_store(graph, tmp_path / "store")
+        graph = read_graph(tmp_path / "store")
+    model = HeNCler(k, n_init=1, random_state=0).fit(graph)
+    model.labels_ = labels
+    monkeypatch.setattr(model, "stability", lambda **_: Stability(np.ones(k), np.ones(60), 1.0))
+    write_run(tmp_path / "run", graph, model, seconds=1.0, source="large")
+
+    run = read_folder(tmp_path / "run" / "sample")
+    assert run.k == k, "a cluster of one node is seen, too"
+    assert run.sizes.tolist() == np.bincount(labels).tolist()
+    member = np.eye(k)[labels]
+    off = dense & ~np.eye(200, dtype=bool)
+    expected = member.T @ off @ member
+    assert run.whole is not None
+    assert_allclose(run.whole.links.observed, expected)
+    assert run.whole.n_isolated == 200 - np.count_nonzero(off.any(0) | off.any(1)) >= 1
+    view = link_view(run)
+    assert view["n_links"] == graph.n_edges - graph.n_self_loops
+    assert view["n_self_loops"] == np.count_nonzero(np.diag(dense))
+    assert_allclose(view["within"], np.trace(expected) / expected.sum())
+    assert view["matrix"].observed.sum() == expected.sum()
+    if len(view["rows"]) == k:
+        assert_allclose(view["matrix"].observed, expected)
+    card = cluster_cards(run, certainty(run.embedding, run.clusters, k), None, view)[1]
+    assert_allclose(card["degree"]["out"][0], dense[labels == card["cluster"]].sum(1).mean())
+    assert_allclose(card["degree"]["in"][1], dense.sum(0).mean())
+    assert card["size"] == np.count_nonzero(labels == card["cluster"])
+
+
+def test_damaged_counts_of_the_whole_graph_are_named(copy: Path) -> None:
+    k = 4
+    good = {
+        "sizes": np.ones(k, int), "links": np.ones((k, k), int), "self_loops": np.zeros(k, int),
+        "isolated": np.array(0),
+    }  # fmt: skip
+    np.savez(copy / "whole.npz", **good)
+    assert read_folder(copy).whole is not None
+    for name, wrong in (
+        ("links", np.ones((k, 3), int)), ("links", -good["links"]), ("sizes", np.ones(2, int)),
+        ("self_loops", np.zeros(k)), ("isolated", np.zeros(2, int)),
+    ):  # fmt: skip
+        np.savez(copy / "whole.npz", **{**good, name: wrong})
+        with pytest.raises(FileFormatError, match="not the counts of this run"):
+            read_folder(copy)
+    (copy / "whole.npz").write_bytes(b"PK")
+    with pytest.raises(FileFormatError, match="counts cannot be read"):
+        read_folder(copy)
+
+
+def test_a_sparse_similarity_is_told_by_its_leading_components(global_random_seed: int) -> None:
+    """Four clusters in a ring: S among a few nodes is nearly empty, the cosines are not."""
+    from hencler import make_heterophilous_graph
+    from hencler.report._page import _leading
+
+    graph = make_heterophilous_graph(
+        2000, 4, n_attributes=0, link_signal=0.9, random_state=global_random_seed
+    )
+    for each in (graph, graph.to_undirected()):
+        model = HeNCler(4, n_init=2, view="links", learned_maps=False, random_state=0).fit(each)
+        run = Run(
+            Path(), {}, each, model.labels_, ["0", "1", "2", "3"], model.e_, model.r_,
+            model.singular_values_, [], None, None,
+        )  # fmt: skip
+        own = np.zeros(each.n_nodes)
+        block = similarity_block(run, model, own, 100)
+        view = similarity_view(run, block, _leading(run, block, model))
+        assert view["by"] == "links"
+        if not each.directed:
+            assert view["asymmetry"] < 1e-6
+            continue
+        assert view["asymmetry"] > 0.5
+        means = np.array([[float(cell["text"]) for cell in row] for row in view["means"]])
+        links = link_matrix(each.adjacency, model.labels_, 4).observed
+        assert (means.argmax(1) == links.argmax(1)).all(), "who is similar to whom is who links"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hencler._views import damped, explicit_maps, walk_matrix
+from hencler._views import damped, explicit_maps, restart_share, walk_matrix
 
 
 @pytest.fixture
@@ -57,3 +57,20 @@ def test_smoothing_converges_to_personalised_pagerank(links):
     limit = 0.15 * np.linalg.solve(np.eye(30) - 0.85 * walk, features)
     # 15 rounds leave 0.85^15 = 9 % of the distance from where they start.
     assert np.abs(phi - limit).max() <= 0.85**15 * np.abs(features - limit).max() + 1e-12
+
+
+def test_the_less_neighbours_are_like_a_node_the_more_of_its_own():
+    shares = [restart_share(h) for h in (-1.0, 0.0, 0.4, 0.6, 0.8, 1.0)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] == 0.08
+    assert restart_share(None) == 0.15
+
+
+def test_smooth_maps_solve_the_linear_system_of_personalised_pagerank():
+    rng = np.random.default_rng(0)
+    a = sp.csr_array((rng.random((30, 30)) < 0.2).astype(float))
+    x = rng.random((30, 4))
+    walk = (a + a.T).toarray() + np.eye(30)
+    walk /= walk.sum(axis=1, keepdims=True)
+    exact = np.linalg.solve(np.eye(30) - 0.6 * walk, 0.4 * x)
+    np.testing.assert_allclose(explicit_maps("smooth", x, a, 0.4).phi, exact, atol=1e-3)

@@ -38,7 +38,7 @@ _PLACES = {
     "make_heterophilous_graph": "datasets",
     "read_graph": "io",
 }
-_MODULES = ("baselines", "datasets", "io", "metrics", "plotting")
+_MODULES = ("baselines", "datasets", "io", "metrics", "plotting", "report")
 
 
 def __getattr__(name: str) -> Any:

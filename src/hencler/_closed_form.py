@@ -31,7 +31,7 @@ from ._selection import (
 )
 from ._stability import Reassign
 from ._state import checked
-from ._views import FeatureMaps, View, damped, explicit_maps
+from ._views import FeatureMaps, View, damped, explicit_maps, restart_share
 
 __all__ = ["ClosedFormModel"]
 
@@ -133,13 +133,14 @@ class ClosedFormModel:
         if "links" in self.views or self.learned is not None:
             required = "links" in self.views
             known = known_links(graph.with_links(links), self.known_ids, required=required)
+        restart = restart_share(self.evidence.get("homophily"))
         features: Any = np.ones((graph.n_nodes, 1))
         if self.preparation is not None:
             features = feature_rows(self.preparation, graph.x)
         maps = [
             FeatureMaps(*known)
             if view == "links" and known is not None
-            else explicit_maps(view, features, links)
+            else explicit_maps(view, features, links, restart)
             for view in self.views
         ]
         if self.learned is not None and known is not None:
@@ -294,6 +295,9 @@ class ClosedFormModel:
             and max(self.k, self.s) <= len(self.known_ids)
             and views == len(self.views) > 0
             and count <= 1
+            and all(type(value) in (int, float) for value in self.evidence.values())
+            and np.isfinite(list(self.evidence.values())).all()
+            and abs(self.evidence.get("homophily", 0.0)) <= 1.001
         ):
             raise ModelFileError("the header is not that of a model")
 

@@ -40,6 +40,7 @@ SETTINGS: Mapping[str, Setting] = {
     "features": Setting(_TEXT, words="a file", path=True),
     "label": Setting(_TEXT, words="the name of a column"),
     "directed": Setting(_SWITCH, words="true, false or null"),
+    "bipartite": Setting(_SWITCH, False, "true or false"),
     "truth": Setting(_TEXT, words="a file or 'dataset'", path=True),
     # how
     "clusters": Setting((int, str), words="a whole number or 'auto'"),

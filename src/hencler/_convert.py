@@ -8,7 +8,7 @@ are integers and some 150 where they are text, the degrees, and a chunk.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from . import io
 from ._edge_sort import DEFAULT_MEMORY, EdgeSorter, same_in_both_directions
 from ._errors import (
     AttributeDataError,
@@ -28,6 +27,23 @@ from ._errors import (
 )
 from ._optional import optional_import
 from ._store import NpyWriter, _write_csr, finish_store, new_folder
+from .io._assemble import check_weights
+from .io._bipartite import check_directed, ordered_ids, split_sides
+from .io._columns import ID_NAMES, SIDES, find_column, label_column, raise_no_label
+from .io._edge_list import edge_layout
+from .io._files import PathLike, existing_file, guarded
+from .io._ids import INTEGER, check_id, check_unique, natural, plain_id
+from .io._node_table import TABLE_SUFFIXES, read_table
+from .io._parquet import EdgeColumns, edge_columns, parquet_column, parquet_numbers
+from .io._text import (
+    DELIMITERS,
+    arrow_options,
+    data_line,
+    first_rows,
+    is_number,
+    parse_number,
+    text_rows,
+)
 
 __all__ = ["convert"]
 
@@ -38,12 +54,13 @@ _EDGE_SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".npy")
 
 
 def convert(
-    edges: io.PathLike,
-    out: io.PathLike,
+    edges: PathLike,
+    out: PathLike,
     *,
-    features: io.PathLike | None = None,
+    features: PathLike | None = None,
     label: str | None = None,
     directed: bool | None = None,
+    bipartite: bool = False,
     dtype: str = "float32",
     memory: int = DEFAULT_MEMORY,
 ) -> Path:
@@ -56,10 +73,13 @@ def convert(
             place=str(edges),
             remedy="Give the table of nodes as features, too",
         )
-    source = io._existing(edges, _EDGE_SUFFIXES, "edges")
+    source = existing_file(edges, _EDGE_SUFFIXES, "edges")
+    if bipartite:
+        check_directed(directed)
+        directed = True
     with new_folder(out) as folder:
         nodes = None if features is None else _write_features(features, label, folder, dtype)
-        sorter = _sorted(source, nodes, folder, directed, memory)
+        sorter = _sorted(source, nodes, folder, directed, bipartite, memory)
         written = sorter.write(folder)
         undirected = sorter.undirected
         if directed is None:
@@ -118,18 +138,26 @@ class _EdgeFile:
     chunks: Callable[[], Iterator[_Integers | _Texts]]
     locate: Callable[[int], str]
     weight: str = "weight"
+    sides: tuple[str, str] = SIDES
+    bipartite: bool = False
 
 
 def _sorted(
-    file: Path, nodes: _Nodes | None, folder: Path, directed: bool | None, memory: int
+    file: Path,
+    nodes: _Nodes | None,
+    folder: Path,
+    directed: bool | None,
+    bipartite: bool,
+    memory: int,
 ) -> EdgeSorter:
     """All edges in a sorter, and ``ids.npy`` where the nodes have names."""
-    for way in _ways(file):
+    for plain in _ways(file):
+        way = _two_sided(plain) if bipartite else plain
         try:
             positions = _Positions.of(way, nodes, folder)
             sorter = EdgeSorter(folder, positions.n, undirected=directed is False, memory=memory)
             for chunk in way.chunks():
-                io._check_weights(chunk.weight, way.weight, _after(chunk.first, way.locate))
+                check_weights(chunk.weight, way.weight, _after(chunk.first, way.locate))
                 ends = positions.look_up(chunk, way)
                 sorter.add(*ends, chunk.weight)
             if not sorter.n_edges:
@@ -154,16 +182,18 @@ def _ways(file: Path) -> Iterator[_EdgeFile]:
         yield _EdgeFile(lambda: _npy_chunks(file), lambda i: f"{file}, edge number {i}")
         return
     if suffix == ".parquet":
+        columns = edge_columns(_opened(file), file)
         for text in (False, True):
             yield _EdgeFile(
-                lambda text=text: _parquet_chunks(file, text),  # type: ignore[misc]
+                lambda text=text: _parquet_chunks(file, columns, text),  # type: ignore[misc]
                 lambda i: f"{file}, row {i + 1}",
+                sides=columns.sides,
             )
         return
-    layout = io._edge_layout(file)
+    layout = edge_layout(file)
 
     def locate(i: int) -> str:
-        return f"{file}:{io._data_line(file, layout.header, i)}"
+        return f"{file}:{data_line(file, layout.header, i)}"
 
     for read in (_arrow_chunks, _scanned_chunks):
         for text in (False, True):
@@ -171,11 +201,28 @@ def _ways(file: Path) -> Iterator[_EdgeFile]:
                 lambda read=read, text=text: read(file, layout, text),  # type: ignore[misc]
                 locate,
                 layout.weight_name,
+                layout.sides,
             )
 
 
+def _two_sided(way: _EdgeFile) -> _EdgeFile:
+    """The same edges, between nodes whose ids say which side they are on."""
+
+    def chunks() -> Iterator[_Texts]:
+        for chunk in way.chunks():
+            rows, cols, source, target = split_sides(chunk.source, chunk.target)
+            names = [
+                f"{side}:{chunk.names[v] if isinstance(chunk, _Texts) else v}"
+                for side, values in zip(way.sides, (rows, cols))
+                for v in values.tolist()
+            ]
+            yield _Texts(chunk.first, source, target, chunk.weight, names)
+
+    return replace(way, chunks=chunks, bipartite=True)
+
+
 def _npy_chunks(file: Path) -> Iterator[_Integers]:
-    with io._guard(file, "a .npy array"):
+    with guarded(file, "a .npy array"):
         pairs = np.load(file, mmap_mode="r", allow_pickle=False)
     if pairs.ndim != 2 or 2 not in pairs.shape or pairs.dtype.kind not in "iu":
         raise FileFormatError(
@@ -189,29 +236,18 @@ def _npy_chunks(file: Path) -> Iterator[_Integers]:
         yield _Integers(first, part[:, 0], part[:, 1], None)
 
 
-def _parquet_chunks(file: Path, text: bool) -> Iterator[_Integers | _Texts]:
-    with io._guard(file, "a parquet file"):
-        parquet = optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
-        names = parquet.schema_arrow.names
-        if len(names) < 2:
-            raise FileFormatError(
-                f"{len(names)} column(s), an edge needs a source and a target", place=str(file)
-            )
-        source, target = io._column(names, io._SOURCE), io._column(names, io._TARGET)
-        if source is None or target is None:
-            source, target = 0, 1
-        weight = io._column(names, io._WEIGHT)
-        wanted = [source, target] + ([] if weight in (None, source, target) else [weight])
+def _parquet_chunks(file: Path, columns: EdgeColumns, text: bool) -> Iterator[_Integers | _Texts]:
+    with guarded(file, "a parquet file"):
         first = 0
-        for batch in parquet.iter_batches(_ROWS, columns=[names[j] for j in wanted]):
+        for batch in _opened(file).iter_batches(_ROWS, columns=columns.wanted):
             # Through a table, so that the rows of gaps and the types are checked as elsewhere.
             table = optional_import("pyarrow", "reading .parquet").Table.from_batches([batch])
-            ends = [io._parquet_column(table, names[j], file) for j in wanted[:2]]
+            ends = [parquet_column(table, name, file) for name in columns.wanted[:2]]
             values = None
-            if len(wanted) > 2:
-                values = io._parquet_numbers(table, names[wanted[2]], file)
+            if columns.weight is not None:
+                values = parquet_numbers(table, columns.weight, file)
             if not text:
-                ends = [io._natural(e.tolist()) if e.dtype.kind == "U" else e for e in ends]
+                ends = [natural(e.tolist()) if e.dtype.kind == "U" else e for e in ends]
             if all(end.dtype.kind in "iu" for end in ends) and not text:
                 source_ids, target_ids = (end.astype(np.int64) for end in ends)
                 yield _Integers(first, source_ids, target_ids, values)
@@ -222,17 +258,22 @@ def _parquet_chunks(file: Path, text: bool) -> Iterator[_Integers | _Texts]:
             first += len(ends[0])
 
 
+def _opened(file: Path) -> Any:
+    with guarded(file, "a parquet file"):
+        return optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
+
+
 def _coded(first: int, ends: list[list[str]], weight: Any, file: Path) -> _Texts:
     index: dict[str, int] = {}
     codes = [np.array([index.setdefault(t, len(index)) for t in end], np.int64) for end in ends]
     for name in index:
-        io._raise_id(name, str(file))
+        check_id(name, str(file))
     return _Texts(first, codes[0], codes[1], weight, list(index))
 
 
 def _arrow_chunks(file: Path, layout: Any, text: bool) -> Iterator[_Integers | _Texts]:
     """Chunks by pyarrow; :class:`_Retry` where only a slower way is sure of the file."""
-    delimiter = io._TEXT[file.suffix.lower()]
+    delimiter = DELIMITERS[file.suffix.lower()]
     if delimiter is None:
         raise _Retry
     try:
@@ -266,19 +307,8 @@ def _arrow_batches(
     file: Path, header: int, width: int, columns: dict[int, Any], delimiter: str
 ) -> Iterator[Any]:
     csv = optional_import("pyarrow.csv", "reading large tables")
-    yield from csv.open_csv(
-        file,
-        read_options=csv.ReadOptions(
-            column_names=[f"c{j}" for j in range(width)], skip_rows=header, block_size=1 << 24
-        ),
-        parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False),
-        convert_options=csv.ConvertOptions(
-            column_types={f"c{j}": kind for j, kind in columns.items()},
-            include_columns=[f"c{j}" for j in columns],
-            null_values=[],
-            strings_can_be_null=False,
-        ),
-    )
+    options = arrow_options(csv, header, width, columns, delimiter, block_size=1 << 24)
+    yield from csv.open_csv(file, **options)
 
 
 def _integers(column: Any, compute: Any, pa: Any) -> NDArray[np.int64]:
@@ -295,7 +325,7 @@ def _arrow_texts(first: int, ends: list[Any], weight: Any) -> _Texts:
     for end in ends:
         part = end.dictionary_encode()
         names = part.dictionary.to_pylist()
-        if not all(map(io._plain_id, names)):
+        if not all(map(plain_id, names)):
             raise _Retry
         local = np.array([index.setdefault(name, len(index)) for name in names], dtype=np.int64)
         codes.append(local[part.indices.to_numpy()])
@@ -304,19 +334,19 @@ def _arrow_texts(first: int, ends: list[Any], weight: Any) -> _Texts:
 
 def _scanned_chunks(file: Path, layout: Any, text: bool) -> Iterator[_Integers | _Texts]:
     """Chunks by the csv module: slower, but knows every line."""
-    rows = io._rows(file)
+    rows = text_rows(file)
     if layout.header:
         next(rows)
     first, ends, weights = 0, ([], []), []  # type: tuple[int, tuple[list[str], list[str]], list[float]]
     for line, fields in rows:
         for column, out in zip((layout.source, layout.target), ends):
             if text:
-                io._raise_id(fields[column], f"{file}:{line}")
-            elif not io._INTEGER.match(fields[column]) or fields[column] == "-0":
+                check_id(fields[column], f"{file}:{line}")
+            elif not INTEGER.match(fields[column]) or fields[column] == "-0":
                 raise _Retry
             out.append(fields[column])
         if layout.weight is not None:
-            number = io._number(fields[layout.weight], file, line, layout.weight_name)
+            number = parse_number(fields[layout.weight], file, line, layout.weight_name)
             weights.append(number)
         if len(ends[0]) == _ROWS // 4:
             yield _scanned(first, ends, weights if layout.weight is not None else None, text, file)
@@ -449,6 +479,11 @@ def _occurring(way: _EdgeFile) -> NDArray[Any]:
         waiting.append(np.unique(np.r_[chunk.source, chunk.target]))
         if sum(map(len, waiting)) > max(len(known), 8 * _ROWS):
             known, waiting = np.unique(np.concatenate([known, *waiting])), []
+    if names and way.bipartite:
+        start = f"{way.sides[0]}:"
+        rows = [name for name in names if name.startswith(start)]
+        cols = [name for name in names if not name.startswith(start)]
+        return ordered_ids(rows, cols, sides=way.sides)
     if names:
         return np.array(sorted(names), dtype=str)
     return np.unique(np.concatenate([known, *waiting]))
@@ -465,14 +500,14 @@ class _Rows(NamedTuple):
     x: NDArray[Any]
 
 
-def _write_features(features: io.PathLike, label: str | None, folder: Path, dtype: str) -> _Nodes:
+def _write_features(features: PathLike, label: str | None, folder: Path, dtype: str) -> _Nodes:
     """Write ``x.npy`` (or its sparse parts) and ``y.npy``."""
-    file = io._existing(features, io._TABLE_SUFFIXES, "node attributes")
+    file = existing_file(features, TABLE_SUFFIXES, "node attributes")
     suffix = file.suffix.lower()
     if suffix == ".npz":
-        return _write_table(io._read_table(file, label), folder, dtype)
+        return _write_table(read_table(file, label), folder, dtype)
     if suffix == ".npy":
-        return _write_npy(io._read_table(file, label), folder, dtype)
+        return _write_npy(read_table(file, label), folder, dtype)
     if suffix == ".parquet":
         names, blocks = _parquet_rows(file, label)
     else:
@@ -493,7 +528,7 @@ def _write_features(features: io.PathLike, label: str | None, folder: Path, dtyp
     if writer is not None:
         writer.close()
     all_ids = _joined(ids)
-    io._check_unique(all_ids, lambda row: f"{file}, row {row + 1}")
+    check_unique(all_ids, lambda row: f"{file}, row {row + 1}")
     if labels:
         np.save(folder / "y.npy", _joined(labels), allow_pickle=False)
     return _Nodes(file, len(all_ids), all_ids, names if all(names) and names else None)
@@ -552,21 +587,20 @@ def _write_table(table: Any, folder: Path, dtype: str) -> _Nodes:
 
 
 def _parquet_rows(file: Path, label: str | None) -> tuple[list[str], Iterator[_Rows]]:
-    with io._guard(file, "a parquet file"):
-        parquet = optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
-        names = list(parquet.schema_arrow.names)
+    parquet = _opened(file)
+    names = list(parquet.schema_arrow.names)
     if len(set(names)) < len(names) or not names:
         raise FileFormatError("columns without names of their own", place=str(file))
-    key = io._column(names, io._ID) or 0
-    at = None if label is None else io._label_column(names, label, file)
+    key = find_column(names, ID_NAMES) or 0
+    at = None if label is None else label_column(names, label, file)
     columns = [name for j, name in enumerate(names) if j not in (key, at)]
 
     def blocks() -> Iterator[_Rows]:
         pa = optional_import("pyarrow", "reading .parquet")
-        with io._guard(file, "a parquet file"):
+        with guarded(file, "a parquet file"):
             for batch in parquet.iter_batches(max(1, 4 * _ROWS // len(names))):
                 table = pa.Table.from_batches([batch])
-                ids = io._parquet_column(table, names[key], file)
+                ids = parquet_column(table, names[key], file)
                 if ids.dtype.kind not in "iuU":
                     raise FileFormatError(
                         "the ids are neither integers nor strings",
@@ -575,38 +609,38 @@ def _parquet_rows(file: Path, label: str | None) -> tuple[list[str], Iterator[_R
                     )
                 x = np.empty((len(ids), len(columns)))
                 for j, name in enumerate(columns):
-                    x[:, j] = io._parquet_numbers(table, name, file)
-                y = None if at is None else io._parquet_column(table, names[at], file)
-                ids = io._natural(ids.tolist()) if ids.dtype.kind == "U" else ids
+                    x[:, j] = parquet_numbers(table, name, file)
+                y = None if at is None else parquet_column(table, names[at], file)
+                ids = natural(ids.tolist()) if ids.dtype.kind == "U" else ids
                 yield _Rows(ids, y, x)
 
     return columns, blocks()
 
 
 def _text_rows(file: Path, label: str | None) -> tuple[list[str], Iterator[_Rows]]:
-    (line, first), *_ = io._first_rows(file)
-    key = io._column(first, io._ID)
-    header = line if key is not None or not all(map(io._is_number, first[1:])) else 0
+    (line, first), *_ = first_rows(file)
+    key = find_column(first, ID_NAMES)
+    header = line if key is not None or not all(map(is_number, first[1:])) else 0
     names = [name.strip() for name in first] if header else [""] * len(first)
     key = key or 0
-    at = io._label_column(names, label, file) if label is not None else None
+    at = label_column(names, label, file) if label is not None else None
     columns = [j for j in range(len(names)) if j not in (key, at)]
 
     def blocks() -> Iterator[_Rows]:
-        rows = io._rows(file)
+        rows = text_rows(file)
         if header:
             next(rows)
         ids: list[str] = []
         labels: list[str] = []
         values: list[list[float]] = []
         for line, fields in rows:
-            io._raise_id(fields[key], f"{file}:{line}")
+            check_id(fields[key], f"{file}:{line}")
             ids.append(fields[key])
             if at is not None:
                 if not fields[at].strip():
-                    io._raise_no_label(f"{file}:{line}")
+                    raise_no_label(f"{file}:{line}")
                 labels.append(fields[at].strip())
-            numbers = [io._number(fields[j], file, line, names[j] or str(j + 1)) for j in columns]
+            numbers = [parse_number(fields[j], file, line, names[j] or str(j + 1)) for j in columns]
             values.append(numbers)
             if len(ids) * (1 + len(columns)) >= _ROWS:
                 yield _text_block(ids, labels, values, len(columns))
@@ -618,5 +652,5 @@ def _text_rows(file: Path, label: str | None) -> tuple[list[str], Iterator[_Rows
 
 
 def _text_block(ids: list[str], labels: list[str], values: Any, width: int) -> _Rows:
-    y = io._natural(labels) if labels else None
-    return _Rows(io._natural(ids), y, np.array(values, dtype=np.float64).reshape(-1, width))
+    y = natural(labels) if labels else None
+    return _Rows(natural(ids), y, np.array(values, dtype=np.float64).reshape(-1, width))

@@ -32,6 +32,15 @@ class HenclerError(Exception):
         Where: a file with its line, a column, a node, a parameter.
     remedy : str, optional
         What the user can do, as a sentence without its full stop.
+
+    Examples
+    --------
+    >>> from hencler import Graph, HenclerError
+    >>> try:
+    ...     Graph([[0, -1], [0, 0]])
+    ... except HenclerError as error:
+    ...     print(error.problem, "|", error.place, "|", error.remedy)
+    the weight is -1.0 | edge number 0 (0 -> 1) | Weights must be finite and not negative
     """
 
     def __init__(
@@ -108,4 +117,18 @@ class MissingExtraError(HenclerError, ImportError):
 
 
 class HenclerWarning(UserWarning):
-    """Something was done that the user may want to know about."""
+    """Something was done that the user may want to know about.
+
+    Examples
+    --------
+    In a script that must not go on, it can be made an error:
+
+    >>> import warnings
+    >>> from hencler import HenclerWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", HenclerWarning)
+    ...     warnings.warn("the first line may be a header", HenclerWarning)
+    Traceback (most recent call last):
+        ...
+    hencler._errors.HenclerWarning: the first line may be a header
+    """

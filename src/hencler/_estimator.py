@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -217,7 +218,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     def plan_memory(self, X: Any, *, edges: Any = None) -> MemoryPlan:
         """The memory that :meth:`fit` will take beyond the graph itself.
 
-        A fit that cannot fit is refused with a :class:`~hencler.errors.ResourceError` before it
+        A fit that cannot fit is refused with a :class:`~hencler._errors.ResourceError` before it
         starts.
 
         Parameters
@@ -324,7 +325,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
 
     def _as_graph(self, X: Any, edges: Any, *, reset: bool) -> Graph:
         """A graph without labels, checked against the one the model was fitted on."""
-        if not (isinstance(X, Graph) or hasattr(X, "edge_index") or hasattr(X, "adj")):
+        table = not isinstance(X, Graph | str | PathLike)
+        if table and not (hasattr(X, "edge_index") or hasattr(X, "adj")):
             kind = [np.float64, np.float32]
             X = validate_data(self, X, accept_sparse="csr", dtype=kind, reset=reset)
         graph = as_graph(X, edges).without_labels()
@@ -341,12 +343,30 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     # --- using the fitted model ------------------------------------------------------------
 
     def predict(self, X: Any, *, edges: Any = None) -> NDArray[np.int64]:
-        """Clusters of the nodes of a graph, new or old, shape (n,)."""
+        """Clusters of the nodes of a graph, new or old, shape (n,).
+
+        Examples
+        --------
+        >>> from hencler import HeNCler, make_heterophilous_graph
+        >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+        >>> model = HeNCler(3, random_state=0).fit(graph)
+        >>> bool((model.predict(graph.subgraph(range(50))) == model.labels_[:50]).mean() > 0.8)
+        True
+        """
         check_is_fitted(self)
         return self._model.clusters(self._as_graph(X, edges, reset=False))
 
     def transform(self, X: Any, *, edges: Any = None) -> NDArray[Any]:
-        """Embedding [e | r] of the nodes of a graph, shape (n, 2 s)."""
+        """Embedding [e | r] of the nodes of a graph, shape (n, 2 s).
+
+        Examples
+        --------
+        >>> from hencler import HeNCler, make_heterophilous_graph
+        >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+        >>> model = HeNCler(3, random_state=0).fit(graph)
+        >>> model.transform(graph).shape == (60, model.e_.shape[1] + model.r_.shape[1])
+        True
+        """
         check_is_fitted(self)
         return np.hstack(self._model.embed(self._as_graph(X, edges, reset=False)))
 
@@ -441,6 +461,15 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         Returns
         -------
         array of shape (len(rows), len(cols))
+
+        Examples
+        --------
+        >>> from hencler import HeNCler, make_heterophilous_graph
+        >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+        >>> model = HeNCler(3, random_state=0).fit(graph)
+        >>> s = model.similarity([0, 1], [2, 3, 4])
+        >>> s.shape, bool((s >= 0).all())
+        ((2, 3), True)
         """
         check_is_fitted(self)
         graph = self._fitted_graph() if graph is None else graph
@@ -468,7 +497,17 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     # --- saving ------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model to a folder, as safetensors and JSON."""
+        """Write the fitted model to a folder, as safetensors and JSON.
+
+        Examples
+        --------
+        >>> from hencler import HeNCler, make_heterophilous_graph
+        >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+        >>> model = HeNCler(3, random_state=0).fit(graph)
+        >>> model.save("model")
+        >>> bool((HeNCler.load("model").predict(graph) == model.predict(graph)).all())
+        True
+        """
         check_is_fitted(self)
         header, arrays = self._model.state()
         tensors = {f"model.{k}": v for k, v in arrays.items()}

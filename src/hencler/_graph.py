@@ -5,6 +5,7 @@ A :class:`Graph` is checked once, when it is made; no later stage checks it agai
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -192,7 +193,14 @@ class Graph:
         return self._replace(y=None)
 
     def to_undirected(self) -> Graph:
-        """The symmetrised graph, weight of {u, v} = the larger of the two directions."""
+        """The symmetrised graph, weight of {u, v} = the larger of the two directions.
+
+        Examples
+        --------
+        >>> from hencler import Graph
+        >>> Graph([[0, 2], [1, 0]]).to_undirected().adjacency.toarray().tolist()
+        [[0.0, 2.0], [2.0, 0.0]]
+        """
         if not self.directed:
             return self
         return self._replace(adjacency=_symmetrised(self.adjacency), directed=False, store=None)
@@ -202,7 +210,15 @@ class Graph:
         return self._replace(adjacency=adjacency, store=None, _self_loops=None)
 
     def subgraph(self, nodes: ArrayLike) -> Graph:
-        """The graph induced by `nodes` (positions or a mask), in the order given."""
+        """The graph induced by `nodes` (positions or a mask), in the order given.
+
+        Examples
+        --------
+        >>> from hencler import Graph
+        >>> web = Graph.from_edge_list(["fox", "owl"], ["mouse", "mouse"])
+        >>> web.subgraph(web.ids != "owl").ids.tolist()
+        ['fox', 'mouse']
+        """
         index = np.asarray(nodes)
         index = np.flatnonzero(index) if index.dtype == bool else index
         part = self.adjacency[index][:, index] if self.store is None else _induced(self, index)
@@ -245,6 +261,13 @@ class Graph:
             are those that occur in the edges, sorted.
         **kwargs
             As for :class:`Graph`.
+
+        Examples
+        --------
+        >>> from hencler import Graph
+        >>> web = Graph.from_edge_list(["fox", "owl"], ["mouse", "mouse"], [2, 1])
+        >>> web.ids.tolist(), web.adjacency.toarray().tolist()
+        (['fox', 'mouse', 'owl'], [[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
         """
         source, target = _id_array(sources), _id_array(targets)
         if source.shape != target.shape or source.ndim != 1:
@@ -281,6 +304,13 @@ class Graph:
 
         Every edge goes from a row to a column, so that the graph is directed and the two
         sides meet in ``e`` (rows as sources) and ``r`` (columns as targets).
+
+        Examples
+        --------
+        >>> from hencler import Graph
+        >>> bought = [[1, 1, 0], [0, 0, 2]]
+        >>> Graph.from_biadjacency(bought, row_ids=["Ann", "Bob"], col_ids=["tea", "milk", "nails"])
+        Graph(5 nodes, 3 directed edges, no attributes)
         """
         links = sp.coo_array(links)
         n, m = links.shape
@@ -311,6 +341,15 @@ class Graph:
         weight : name of the edge weight; edges without it weigh 1.
         label : name of the node attribute that holds the class, for evaluation only.
             ``y`` may be absent.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from hencler import Graph
+        >>> links = nx.DiGraph([("fox", "mouse"), ("owl", "mouse")])
+        >>> nx.set_node_attributes(links, {"fox": 6.0, "owl": 2.0, "mouse": 0.02}, "kg")
+        >>> Graph.from_networkx(links)
+        Graph(3 nodes, 2 directed edges, 1 dense attributes)
         """
         nodes = list(graph.nodes)
         index = {node: i for i, node in enumerate(nodes)}
@@ -422,6 +461,11 @@ def as_graph(x: Any, edges: Any = None) -> Graph:
     edges : matrix of shape (n, n) or integer array of shape (2, E), optional
         Only beside attributes; without it the graph has no edges.
     """
+    if isinstance(x, str | os.PathLike):
+        raise GraphError(
+            f"{os.fspath(x)!r} is the name of a file, not a graph",
+            remedy="Read it first: read_graph(...), or load_dataset(...) for a benchmark graph",
+        )
     if isinstance(x, Graph):
         graph = x
     elif type(x).__module__.startswith("networkx"):

@@ -43,8 +43,8 @@ WEIGHT_DECAY = 0.5
 LINK_WEIGHT = 0.1
 """omega: predicted links count less than predicted attributes."""
 
-COLUMNS_PER_CLUSTER, MAX_COLUMNS = 8, 100
-"""Coordinates of the words and of the links: 8 k, at most 100 and at most n / 4."""
+COLUMNS_PER_CLUSTER, MAX_COLUMNS = 12, 100
+"""Coordinates of the words and of the links: 12 k, at most 100 and at most n / 4."""
 
 
 class _Draw(NamedTuple):

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ._errors import FileFormatError, HenclerError
+from ._errors import FileFormatError, HenclerError, ParameterError
 from ._estimator import HeNCler
 from ._folders import make_folder, staged
 from ._graph import Graph
+from ._link_matrix import link_matrix
 from .datasets import load_dataset
 from .io import align_labels, atomic_write, read_graph, read_labels, write_labels, write_npz
 from .metrics import evaluate
@@ -29,18 +31,33 @@ SAMPLE_NODES = 50_000
 STABILITY = "stability.json"
 """In the sample of a large graph, whose report cannot find the clusters again by itself."""
 
+WHOLE = "whole.npz"
+"""In such a sample: what is counted over all nodes and links, k x k numbers."""
+
+COUNTED_CLUSTERS = 4_096
+"""With more clusters that table would be larger than the sample, and is left out."""
+
 
 def open_graph(
     source: str,
     features: Path | None = None,
     label: str | None = None,
     directed: bool | None = None,
+    bipartite: bool = False,
 ) -> Graph:
     """Graph from ``dataset:NAME`` or a file."""
     if source.startswith(DATASET_PREFIX):
+        if bipartite:
+            raise ParameterError(
+                "only a table of links can be read as bipartite",
+                place=source,
+                remedy="Leave --bipartite out",
+            )
         graph = load_dataset(source.removeprefix(DATASET_PREFIX))
         return graph if directed is not False else graph.to_undirected()
-    return read_graph(source, features=features, label=label, directed=directed)
+    return read_graph(
+        source, features=features, label=label, directed=directed, bipartite=bipartite
+    )
 
 
 def truth_labels(graph: Graph, truth: str | None) -> np.ndarray[Any, Any] | None:
@@ -139,13 +156,13 @@ def _write_sample(
     """A run folder of some nodes, with the links among them, for the report."""
     inside = folder / "sample"
     make_folder(inside)
-    nodes = np.random.default_rng(0).choice(graph.n_nodes, SAMPLE_NODES, replace=False)
-    nodes.sort()
+    nodes = _sampled(model.labels_, SAMPLE_NODES)
     part = graph.without_labels().subgraph(nodes)
     write_npz(part, inside / "graph.npz")
     write_labels(inside / "labels.csv", part.ids, model.labels_[nodes])
     _write_embeddings(inside, model, nodes)
     _write_history(inside, model)
+    counted = _write_whole(inside / WHOLE, graph, model.labels_)
     if truth is not None:
         _write_json(inside / "metrics.json", summary["metrics"])
         write_labels(inside / "truth.csv", part.ids, np.asarray(truth)[nodes])
@@ -153,7 +170,35 @@ def _write_sample(
     found = {"clusters": stable.clusters.tolist(), "agreement": stable.agreement}
     _write_json(inside / STABILITY, found)
     note = f"The report shows a random sample of {len(nodes):,} of {graph.n_nodes:,} nodes"
+    note += "; the sizes of clusters and the links between them are those of all" * counted
     _write_json(inside / "run.json", summary | {"warnings": [*summary["warnings"], note]})
+
+
+def _sampled(labels: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Nodes drawn at random, and one of each cluster that has none among them; sorted."""
+    nodes = np.random.default_rng(0).choice(len(labels), size, replace=False)
+    seen = np.zeros(int(labels.max()) + 1, dtype=bool)
+    seen[labels[nodes]] = True
+    others = np.flatnonzero(~seen[labels])
+    _, first = np.unique(labels[others], return_index=True)
+    return np.sort(np.concatenate([nodes, others[first]]))
+
+
+def _write_whole(path: Path, graph: Graph, labels: NDArray[np.int64]) -> bool:
+    """Sizes, links and isolated nodes of the whole graph, which its sample cannot tell."""
+    k = int(labels.max()) + 1
+    if k > COUNTED_CLUSTERS:
+        return False
+    links = link_matrix(graph.adjacency, labels, k)
+    with atomic_write(path, mode="wb") as file:
+        np.savez(
+            file,
+            sizes=np.bincount(labels, minlength=k),
+            links=links.observed,
+            self_loops=links.self_loops,
+            isolated=graph.n_isolated,
+        )
+    return True
 
 
 def _write_embeddings(folder: Path, model: HeNCler, nodes: Any) -> None:

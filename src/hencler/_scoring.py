@@ -94,6 +94,14 @@ def score_clustering(
     labels : cluster of every node, shape (n,)
     views : what the clusters have to explain; by default chosen by the evidence of the graph, as
         :class:`~hencler.HeNCler` does, for as many clusters as the labels have
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph
+    >>> from hencler.metrics import score_clustering
+    >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+    >>> score_clustering(graph, graph.y) > 0 > score_clustering(graph, sorted(graph.y))
+    True
     """
     return score_parts(graph, labels, views=views)["score"]
 

@@ -20,11 +20,21 @@ import scipy.sparse as sp
 from ._graph import SAMPLED_NODES
 from ._wksvd import linear_operator
 
-__all__ = ["FeatureMaps", "View", "damped", "explicit_maps", "neighbour_means", "walk_matrix"]
+__all__ = [
+    "FeatureMaps",
+    "View",
+    "damped",
+    "explicit_maps",
+    "neighbour_means",
+    "restart_share",
+    "walk_matrix",
+]
 
 View = Literal["own", "neighbours", "smooth", "links"]
 
 PAGERANK_RESTART = 0.15
+"""Share of a node's own features in their average, where nothing is known of the neighbours."""
+
 PAGERANK_ROUNDS = 15
 
 
@@ -56,7 +66,14 @@ def walk_matrix(adjacency: Any) -> Any:
     return sp.csr_array(sp.diags_array(inverse) @ adjacency)
 
 
-def explicit_maps(view: View, features: Any, adjacency: Any) -> FeatureMaps:
+def restart_share(homophily: float | None) -> float:
+    """The less the neighbours are like the node, the more of the node's own: at least 8 %."""
+    return PAGERANK_RESTART if homophily is None else max(0.08, 0.75 * (1 - homophily) ** 2)
+
+
+def explicit_maps(
+    view: View, features: Any, adjacency: Any, restart: float = PAGERANK_RESTART
+) -> FeatureMaps:
     """phi and psi of a view, from features (n, d) and damped links (n, n)."""
     if view == "own":
         return FeatureMaps(features, features)
@@ -64,7 +81,7 @@ def explicit_maps(view: View, features: Any, adjacency: Any) -> FeatureMaps:
         return neighbour_means(adjacency, adjacency.T.tocsr(), features)
     if view == "smooth":
         both = adjacency + adjacency.T + sp.eye_array(adjacency.shape[0], format="csr")
-        phi = _smoothed(walk_matrix(both), features)
+        phi = _smoothed(walk_matrix(both), features, restart)
         return FeatureMaps(phi, phi)
     return FeatureMaps(adjacency, adjacency.T.tocsr())
 
@@ -82,13 +99,13 @@ def _product(matrix: Any, features: Any) -> Any:
     return _operator(features, lambda z: matrix @ z, lambda z: back @ z, len(matrix.indptr) - 1)
 
 
-def _smoothed(walk: Any, features: Any) -> Any:
+def _smoothed(walk: Any, features: Any, a: float) -> Any:
     """Rounds of Z <- (1 - a) P Z + a F, the personalised PageRank average of the features."""
 
     def spread(matrix: Any, start: Any) -> Any:
         z = start
         for _ in range(PAGERANK_ROUNDS):
-            z = (1 - PAGERANK_RESTART) * (matrix @ z) + PAGERANK_RESTART * start
+            z = (1 - a) * (matrix @ z) + a * start
         return z
 
     if isinstance(features, np.ndarray):

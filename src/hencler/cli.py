@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import shutil
 import sys
 import time
 import warnings as warnings_module
@@ -76,6 +77,12 @@ DirectedOption = Annotated[
     bool | None,
     typer.Option("--directed/--undirected", help="Default: undirected if every edge has its twin."),
 ]
+BipartiteOption = Annotated[
+    bool,
+    typer.Option(
+        "--bipartite", help="The two columns of the table name different things: users, items."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
@@ -108,6 +115,8 @@ def main() -> None:
         # The parser's own errors know how to say themselves; anything else is our mistake.
         if not hasattr(error, "format_message"):
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # which has shown the help by now
+            sys.exit(0)
         _fail(_parser_message(error))
 
 
@@ -196,6 +205,15 @@ def demo(
     )
     out.print(table)
     out.print(f"The run is in {folder}; open {folder / 'report.html'} in a browser.")
+    out.print(f"A graph of your own: {_program()} fit edges.csv --clusters 4", highlight=False)
+
+
+def _program() -> str:
+    """How the shell finds this program; a fresh environment is not on its path yet."""
+    called = Path(sys.argv[0])
+    if shutil.which(called.name) or called.name != "hencler":
+        return "hencler"
+    return os.path.relpath(called) if called.is_absolute() else str(called)
 
 
 @app.command()
@@ -210,6 +228,7 @@ def fit(
     features: FeaturesOption = None,
     label: LabelOption = None,
     directed: DirectedOption = None,
+    bipartite: BipartiteOption = False,
     folder: Annotated[Path, typer.Option("--out", help="Folder of the run.")] = Path("hencler-run"),
     preset: Annotated[
         str | None,
@@ -273,6 +292,8 @@ def fit(
 
       hencler fit edges.csv --features nodes.csv --clusters 4 --out run
 
+      hencler fit purchases.csv --bipartite --clusters 6
+
       hencler fit --config run --seed 1 --out again
     """
     from ._config import SETTINGS, read_settings, write_settings
@@ -283,6 +304,7 @@ def fit(
         "features": None if features is None else str(features),
         "label": label,
         "directed": directed,
+        "bipartite": bipartite or None,  # a file may say it, too
         "truth": truth,
         "clusters": None if clusters is None else _cluster_count(clusters),
         "preset": preset,
@@ -357,6 +379,7 @@ def _open(settings: dict[str, Any]) -> tuple[Any, Any]:
         None if features is None else Path(features),
         settings["label"],
         settings["directed"],
+        settings["bipartite"],
     )
     classes = truth_labels(loaded, settings["truth"])
     if classes is not None and len(set(classes.tolist())) > max(10, loaded.n_nodes / 2):
@@ -430,6 +453,7 @@ def convert(
     features: FeaturesOption = None,
     label: LabelOption = None,
     directed: DirectedOption = None,
+    bipartite: BipartiteOption = False,
     dtype: Annotated[str, typer.Option(help="float32 or float16, of the attributes.")] = "float32",
     quiet: QuietOption = False,
 ) -> None:
@@ -440,7 +464,15 @@ def convert(
     from .io import convert as to_store
     from .io import read_graph
 
-    to_store(edges, folder, features=features, label=label, directed=directed, dtype=dtype)
+    to_store(
+        edges,
+        folder,
+        features=features,
+        label=label,
+        directed=directed,
+        bipartite=bipartite,
+        dtype=dtype,
+    )
     if not quiet:
         out.print(f"{read_graph(folder)!r} in {folder}", highlight=False, markup=False)
 
@@ -453,6 +485,7 @@ def predict(
     features: FeaturesOption = None,
     label: LabelOption = None,
     directed: DirectedOption = None,
+    bipartite: BipartiteOption = False,
     device: DeviceOption = "auto",
     quiet: QuietOption = False,
 ) -> None:
@@ -465,7 +498,7 @@ def predict(
     from .io import write_labels
 
     estimator = HeNCler.load(model, device=device)
-    loaded = open_graph(graph, features, label, directed)
+    loaded = open_graph(graph, features, label, directed, bipartite)
     write_labels(labels, loaded.ids, estimator.predict(loaded))
     if not quiet:
         out.print(f"{loaded.n_nodes} nodes written to {labels}")

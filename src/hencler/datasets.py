@@ -49,6 +49,12 @@ class DatasetInfo:
         Class of ``torch_geometric.datasets`` that can download it.
     class_counts : tuple of int or None
         Sizes of the classes, where a wrong copy is known to be in circulation.
+
+    Examples
+    --------
+    >>> from hencler.datasets import DATASETS
+    >>> DATASETS["texas"].n_nodes, DATASETS["texas"].directed
+    (183, True)
     """
 
     name: str
@@ -102,7 +108,14 @@ DATASETS: dict[str, DatasetInfo] = {info.name: info for info in _INFOS}
 
 
 def list_datasets() -> list[str]:
-    """Names that :func:`load_dataset` knows."""
+    """Names that :func:`load_dataset` knows.
+
+    Examples
+    --------
+    >>> from hencler import list_datasets
+    >>> list_datasets()[:3]
+    ['texas', 'cornell', 'wisconsin']
+    """
     return list(DATASETS)
 
 
@@ -127,6 +140,19 @@ def load_dataset(name: str, *, root: str | os.PathLike[str] | None = None) -> Gr
     Chameleon and squirrel have the attributes and classes of Geom-GCN and the undirected edges of
     the original files, as in the paper. Coauthor attributes are made 0 or 1, as PyG does. Links
     that occur twice (65 in polblogs) weigh 2. Neural graphs are weighted by their synapses.
+
+    Examples
+    --------
+    >>> from hencler import load_dataset
+    >>> load_dataset("texas")  # doctest: +SKIP
+    Graph(texas: 183 nodes, 325 directed edges, 1703 sparse attributes)
+
+    A name that is not known is an error which says what may have been meant:
+
+    >>> load_dataset("texsa")
+    Traceback (most recent call last):
+        ...
+    hencler._errors.DatasetError: there is no data set 'texsa'. Did you mean 'texas'?
     """
     info = _info(name)
     folder, may_download = _root(root)

@@ -82,6 +82,12 @@ def contingency(labels: ArrayLike, truth: ArrayLike) -> sp.csr_array[Any]:
 
     Rows and columns are in sorted order of the values (order of appearance for objects).
     Clusters without a node of known class have no column.
+
+    Examples
+    --------
+    >>> from hencler.metrics import contingency
+    >>> contingency([0, 0, 1, 1], ["fox", "fox", "fox", "owl"]).toarray().tolist()
+    [[2, 1], [0, 1]]
     """
     return _table(_paired(labels, truth))
 
@@ -93,12 +99,30 @@ def normalized_mutual_information(labels: ArrayLike, truth: ArrayLike) -> float:
         \sum_{c,k} \frac{n_{ck}}{N} \log \frac{N n_{ck}}{n_{c\cdot} n_{\cdot k}}
 
     0 for one single cluster, unless there is one single class too: then 1.
+
+    Examples
+    --------
+    How clusters are numbered does not matter, and one cluster for all says nothing:
+
+    >>> from hencler.metrics import normalized_mutual_information
+    >>> classes = ["fox", "fox", "owl", "owl"]
+    >>> round(normalized_mutual_information([1, 1, 0, 0], classes), 3)
+    1.0
+    >>> round(normalized_mutual_information([0, 0, 0, 0], classes), 3)
+    0.0
     """
     return _nmi(_paired(labels, truth))
 
 
 def adjusted_rand_index(labels: ArrayLike, truth: ArrayLike) -> float:
-    """Agreement over pairs of nodes, 0 in expectation for random clusters of the same sizes."""
+    """Agreement over pairs of nodes, 0 in expectation for random clusters of the same sizes.
+
+    Examples
+    --------
+    >>> from hencler.metrics import adjusted_rand_index
+    >>> round(adjusted_rand_index([0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1]), 3)
+    0.324
+    """
     return _ari(_paired(labels, truth))
 
 
@@ -109,6 +133,12 @@ def clustering_accuracy(labels: ArrayLike, truth: ArrayLike) -> float:
 
     over all one-to-one maps :math:`\pi` from classes to clusters (Hungarian matching). With more
     classes than clusters, or fewer, those left over match nothing.
+
+    Examples
+    --------
+    >>> from hencler.metrics import clustering_accuracy
+    >>> clustering_accuracy([1, 1, 0, 0], ["fox", "fox", "fox", "owl"])
+    0.75
     """
     return _matched_scores(contingency(labels, truth))[0]
 
@@ -122,6 +152,14 @@ def pairwise_f1(labels: ArrayLike, truth: ArrayLike) -> float:
 
     0 where no pair shares both class and cluster. Not the F1 of the HeNCler and DMoN papers,
     which go by the same name: that is :func:`dmon_f1`.
+
+    Examples
+    --------
+    Of 7 pairs in one cluster and 6 of one class, 4 are both:
+
+    >>> from hencler.metrics import pairwise_f1
+    >>> round(pairwise_f1([0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1]), 3) == round(2 * 4 / (7 + 6), 3)
+    True
     """
     return _pairwise_f1(contingency(labels, truth))
 
@@ -134,6 +172,15 @@ def macro_f1(labels: ArrayLike, truth: ArrayLike) -> float:
     with the matching :math:`\pi` of :func:`clustering_accuracy`; a class without a cluster scores
     0. Of several matchings of equal accuracy the one of largest macro-F1 counts, so that the
     score does not depend on how clusters are numbered.
+
+    Examples
+    --------
+    The rare class counts as much as the others:
+
+    >>> from hencler.metrics import clustering_accuracy, macro_f1
+    >>> clusters, classes = [0] * 10, ["fox"] * 9 + ["owl"]
+    >>> clustering_accuracy(clusters, classes), round(macro_f1(clusters, classes), 3)
+    (0.9, 0.474)
     """
     return _matched_scores(contingency(labels, truth))[1]
 
@@ -159,6 +206,15 @@ def dmon_f1(labels: ArrayLike, truth: ArrayLike) -> float:
 
         which on several benchmark graphs is more than any published method has. Read it beside the
         other scores and the number of non-empty clusters.
+
+    Examples
+    --------
+    >>> from hencler.metrics import dmon_f1, normalized_mutual_information
+    >>> one_cluster, classes = [0] * 6, [0, 0, 0, 0, 0, 1]
+    >>> round(dmon_f1(one_cluster, classes), 3)
+    0.8
+    >>> round(normalized_mutual_information(one_cluster, classes), 3)
+    0.0
     """
     return _dmon_f1(contingency(labels, truth))
 
@@ -176,6 +232,16 @@ def edge_homophily(graph: Graph, y: ArrayLike | None = None) -> float:
     graph : Graph
     y : sequence of n classes, optional
         ``graph.y`` by default. Edges at nodes of unknown class are left out.
+
+    Examples
+    --------
+    >>> from hencler import Graph
+    >>> from hencler.metrics import edge_homophily
+    >>> web = Graph.from_edge_list(["fox", "owl", "owl"], ["mouse", "mouse", "fox"])
+    >>> web.ids.tolist()
+    ['fox', 'mouse', 'owl']
+    >>> round(edge_homophily(web, ["predator", "prey", "predator"]), 3)
+    0.333
     """
     _, heads, same = _labelled_edges(graph, y)
     return float(same.mean()) if heads.size else float("nan")
@@ -188,6 +254,17 @@ def class_insensitive_homophily(graph: Graph, y: ArrayLike | None = None) -> flo
 
     with :math:`h_c` the share of the edges pointing *at* class c that come from class c (0 where
     there is none). Direction matters. Parameters and edges are those of :func:`edge_homophily`.
+
+    Examples
+    --------
+    Half of all links at random stay in one of two equal classes, which is no homophily:
+
+    >>> import numpy as np
+    >>> from hencler import Graph
+    >>> from hencler.metrics import class_insensitive_homophily, edge_homophily
+    >>> everyone = Graph(np.ones((4, 4)))
+    >>> edge_homophily(everyone, [0, 0, 1, 1]), class_insensitive_homophily(everyone, [0, 0, 1, 1])
+    (0.5, 0.0)
     """
     codes, heads, same = _labelled_edges(graph, y)
     counts = np.bincount(codes)

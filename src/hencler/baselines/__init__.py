@@ -2,6 +2,12 @@
 
 ``METHODS`` maps a method's short name to its class. A class is imported when it is first asked
 for, so that listing the names costs nothing.
+
+>>> from hencler.baselines import METHODS
+>>> sorted(METHODS)[:4]
+['coclustering', 'content', 'dmon', 'hole']
+>>> METHODS["dmon"](n_clusters=3)
+DMoN(n_clusters=3)
 """
 
 from __future__ import annotations

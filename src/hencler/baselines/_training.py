@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._base import Callback, Epoch
-from .._errors import HenclerError
+from .._errors import GraphError, HenclerError
 from .._graph import Attributes, Graph
 from .._torch import SparseMatrix
 
-__all__ = ["SparseMatrix", "attributes_or_links", "input_matrix", "train"]
+__all__ = [
+    "SparseMatrix",
+    "as_floats",
+    "attributes_or_links",
+    "input_matrix",
+    "need_two_nodes",
+    "run_epochs",
+    "train",
+    "without_trace",
+]
 
 
 def train(
@@ -51,21 +60,39 @@ def train(
     """
     parameters = list(parameters)
     optimizer = torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay)
-    look = _without_trace(labels, parameters[0].device)
-    history: list[dict[str, float]] = []
-    for number in range(1, epochs + 1):
+
+    def epoch() -> Mapping[str, Tensor]:
         optimizer.zero_grad(set_to_none=True)
         terms = step_loss()
         loss = torch.stack(list(terms.values())).sum()
         loss.backward()
         optimizer.step()
-        history.append(_as_floats(terms, number))
+        return terms
+
+    return run_epochs(
+        epoch, epochs=epochs, callback=callback, labels=labels, device=parameters[0].device
+    )
+
+
+def run_epochs(
+    epoch: Callable[[], Mapping[str, Tensor]],
+    *,
+    epochs: int,
+    callback: Callback | None,
+    labels: Callable[[], NDArray[np.int64]],
+    device: torch.device,
+) -> list[dict[str, float]]:
+    """Run epochs that train by themselves and return their terms of the loss; see :func:`train`."""
+    look = without_trace(labels, device)
+    history: list[dict[str, float]] = []
+    for number in range(1, epochs + 1):
+        history.append(as_floats(epoch(), number))
         if callback is not None:
             callback(Epoch(number, epochs, history[-1], look))
     return history
 
 
-def _as_floats(terms: Mapping[str, Tensor], number: int) -> dict[str, float]:
+def as_floats(terms: Mapping[str, Tensor], number: int) -> dict[str, float]:
     # One transfer from the device for all terms.
     values = torch.stack([term.detach() for term in terms.values()]).tolist()
     losses = {**dict(zip(terms, values)), "loss": math.fsum(values)}
@@ -78,7 +105,7 @@ def _as_floats(terms: Mapping[str, Tensor], number: int) -> dict[str, float]:
     return losses
 
 
-def _without_trace(
+def without_trace(
     labels: Callable[[], NDArray[np.int64]], device: torch.device
 ) -> Callable[[], NDArray[np.int64]]:
     def look() -> NDArray[np.int64]:
@@ -90,6 +117,14 @@ def _without_trace(
 
 
 # --- inputs --------------------------------------------------------------------------------
+
+
+def need_two_nodes(graph: Graph, method: str) -> None:
+    if graph.n_nodes < 2:
+        raise GraphError(
+            f"the graph has one node, and {method} compares pairs of nodes",
+            remedy="Give at least two nodes",
+        )
 
 
 def attributes_or_links(graph: Graph, seed: int) -> Attributes:

@@ -19,6 +19,7 @@ from .kmeans import kmeans_labels
 
 __all__ = [
     "SpectralCoclustering",
+    "SpectralMethod",
     "leading_triples",
     "link_columns",
     "need_edges",
@@ -34,7 +35,34 @@ _TOLERANCE = 1e-7
 spectrum without gaps every further one takes long."""
 
 
-class SpectralCoclustering(GraphClusterer):
+class SpectralMethod(GraphClusterer):
+    """What methods by singular or eigenvectors of the normalised links can be told."""
+
+    _parameter_constraints = {  # noqa: RUF012
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "regularisation": [Interval(Real, 0, None, closed="left")],
+        "rows": [StrOptions({"none", "unit", "degree"})],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_components: int | None = None,
+        regularisation: float = 1.0,
+        rows: str = "unit",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_components = n_components
+        self.regularisation = regularisation
+        self.rows = rows
+        self.random_state = random_state
+
+
+class SpectralCoclustering(SpectralMethod):
     r"""KMeans on the leading left and right singular vectors of the normalised links.
 
     .. math:: (D_{out} + t)^{-1/2} A (D_{in} + t)^{-1/2} \approx U \Sigma V^\top, \qquad
@@ -62,30 +90,20 @@ class SpectralCoclustering(GraphClusterer):
     e_, r_ : arrays of shape (n, n_components)
         What KMeans saw: embeddings of the nodes as sources and as targets.
     singular_values_ : array of shape (n_components,)
+
+    Examples
+    --------
+    Four hunters and their four prey, who only link to each other:
+
+    >>> import numpy as np
+    >>> from hencler import Graph
+    >>> from hencler.baselines import SpectralCoclustering
+    >>> from hencler.metrics import adjusted_rand_index
+    >>> hunters = Graph(np.kron([[0, 1], [0, 0]], np.ones((4, 4))))
+    >>> labels = SpectralCoclustering(2, random_state=0).fit_predict(hunters)
+    >>> adjusted_rand_index(labels, [0, 0, 0, 0, 1, 1, 1, 1])
+    1.0
     """
-
-    _parameter_constraints = {  # noqa: RUF012
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "regularisation": [Interval(Real, 0, None, closed="left")],
-        "rows": [StrOptions({"none", "unit", "degree"})],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_components: int | None = None,
-        regularisation: float = 1.0,
-        rows: str = "unit",
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_components = n_components
-        self.regularisation = regularisation
-        self.rows = rows
-        self.random_state = random_state
 
     def _fit(self, graph: Graph) -> None:
         need_edges(graph, type(self).__name__)

@@ -50,6 +50,15 @@ class Content(GraphClusterer):
     -----
     Of a graph without attributes the links are the content: out-links, beside in-links where
     the graph is directed, as sparse columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hencler.baselines import Content
+    >>> words = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 2], [0, 0, 1, 1]])
+    >>> labels = Content(2, random_state=0).fit_predict(words)
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
     """
 
     _parameter_constraints = {  # noqa: RUF012

@@ -67,6 +67,15 @@ class DMoN(GraphClusterer):
     -----
     Time O(E (F + K) + nnz(X) F) per epoch. Attributes are taken as they are. A graph without
     attributes is clustered by its links, see :func:`attributes_or_links`.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph
+    >>> from hencler.baselines import DMoN
+    >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+    >>> method = DMoN(3, epochs=2, device="cpu", random_state=0).fit(graph)
+    >>> method.assignment_.shape, list(method.history_[0])
+    ((60, 3), ['modularity', 'collapse', 'loss'])
     """
 
     _parameter_constraints = {  # noqa: RUF012

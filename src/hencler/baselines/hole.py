@@ -18,15 +18,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from .._base import Callback, Epoch, GraphClusterer
-from .._errors import GraphError
 from .._graph import Attributes, Graph
 from .._torch import resolve_device, seeded
 from ._training import (
     SparseMatrix,
-    _as_floats,
-    _without_trace,
+    as_floats,
     attributes_or_links,
     input_matrix,
+    need_two_nodes,
+    without_trace,
 )
 
 __all__ = ["HoLe"]
@@ -103,6 +103,18 @@ class HoLe(GraphClusterer):
     the authors' code, embeddings use the weights kept at the lowest L_rec of the present phase, and
     the centres are the present ones. Directions and weights of edges and self-loops are not used.
     The defaults are the authors' for ACM, with five rounds.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph
+    >>> from hencler.baselines import HoLe
+    >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+    >>> method = HoLe(
+    ...     3, dim=8, warmup_epochs=1, epochs=1, rounds=1, device="cpu", random_state=0
+    ... ).fit(graph)
+    >>> before, after = graph.to_undirected().adjacency.nnz, method.adjacency_.nnz
+    >>> after > before
+    True
     """
 
     _parameter_constraints = {  # noqa: RUF012
@@ -175,11 +187,7 @@ class HoLe(GraphClusterer):
         self.random_state = random_state
 
     def _fit(self, graph: Graph) -> None:
-        if graph.n_nodes < 2:
-            raise GraphError(
-                "the graph has one node, and HoLe compares pairs of nodes",
-                remedy="Give at least two nodes",
-            )
+        need_two_nodes(graph, "HoLe")
         device, seed = resolve_device(self.device), self._seed()
         x = attributes_or_links(graph, seed)
         x = (x > 0).astype(np.float32) if self.binarize else normalize(x)
@@ -240,7 +248,7 @@ class HoLe(GraphClusterer):
     def _finish_epoch(self, state: _State, loss: Tensor, terms: dict[str, Tensor]) -> None:
         state.step(loss)
         number = len(self.history_) + 1
-        self.history_.append(_as_floats(terms, number))
+        self.history_.append(as_floats(terms, number))
         state.keep_best(self.history_[-1]["reconstruction"])
         if self.callback is not None:
             total = self.warmup_epochs + self.epochs * (1 + self.rounds)
@@ -262,7 +270,7 @@ class _State:
         self.optimizer = self._new_optimizer()
         self.best_loss = math.inf
         self.best = self._copy()
-        self.look = _without_trace(self._labels, device)
+        self.look = without_trace(self._labels, device)
 
     def _new_optimizer(self) -> torch.optim.Adam:
         return torch.optim.Adam([*self.layer.parameters(), self.centres], lr=self.lr)

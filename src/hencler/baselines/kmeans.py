@@ -45,6 +45,14 @@ class KMeans(GraphClusterer):
     Sparse attributes stay sparse under both scalings: the clusters do not depend on where the
     origin lies, so columns are divided by their deviation and not centred. A graph without
     attributes is clustered by its links, see :func:`attributes_or_links`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hencler.baselines import KMeans
+    >>> labels = KMeans(2, random_state=0).fit_predict(np.array([[0.0], [0.1], [5.0]]))
+    >>> bool(labels[0] == labels[1] != labels[2])
+    True
     """
 
     _parameter_constraints = {  # noqa: RUF012

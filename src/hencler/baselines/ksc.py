@@ -67,6 +67,17 @@ class KSC(GraphClusterer):
     -----
     A graph without attributes is clustered by its links: by the rows of the adjacency matrix
     under the cosine kernel, reduced ones (:func:`attributes_or_links`) under the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hencler.baselines import KSC
+    >>> x = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+    >>> method = KSC(2, kernel="cosine", random_state=0).fit(x)
+    >>> bool(method.labels_[0] == method.labels_[1] != method.labels_[2] == method.labels_[3])
+    True
+    >>> method.scores_.shape, method.code_words_.shape
+    ((4, 1), (2, 1))
     """
 
     _parameter_constraints = {  # noqa: RUF012

@@ -61,6 +61,19 @@ class MinCutPool(GraphClusterer):
     Time O(E K + nnz(X) F + n K^2) per epoch; the pooled graph is not made. Attributes with
     negative values are not divided by their row sums. A graph without attributes is clustered
     by its links, see :func:`attributes_or_links`.
+
+    Examples
+    --------
+    Two groups of friends:
+
+    >>> import numpy as np
+    >>> from hencler import Graph
+    >>> from hencler.baselines import MinCutPool
+    >>> from hencler.metrics import adjusted_rand_index
+    >>> friends = Graph(np.kron(np.eye(2), np.ones((4, 4))))
+    >>> labels = MinCutPool(2, epochs=5, device="cpu", random_state=0).fit_predict(friends)
+    >>> adjusted_rand_index(labels, [0, 0, 0, 0, 1, 1, 1, 1])
+    1.0
     """
 
     _parameter_constraints = {  # noqa: RUF012

@@ -17,16 +17,15 @@ from sklearn.preprocessing import normalize
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 
-from .._base import Callback, Epoch, GraphClusterer
-from .._errors import GraphError
+from .._base import Callback, GraphClusterer
 from .._graph import Attributes, Graph
 from .._torch import resolve_device, seeded, sparse_tensor
 from ._training import (
     SparseMatrix,
-    _as_floats,
-    _without_trace,
     attributes_or_links,
     input_matrix,
+    need_two_nodes,
+    run_epochs,
 )
 
 __all__ = ["MUSE"]
@@ -92,6 +91,15 @@ class MUSE(GraphClusterer):
     -----
     Time per epoch is O(n^2 dim), memory O(n dim): similarities exist for 512 nodes at a time and
     are computed again for the gradient. Directions of edges count, weights and self-loops do not.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph
+    >>> from hencler.baselines import MUSE
+    >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+    >>> method = MUSE(3, dim=8, epochs=1, device="cpu", random_state=0).fit(graph)
+    >>> method.embedding_.shape, bool((method.beta_ > 0).all() and (method.beta_ < 1).all())
+    ((60, 8), True)
     """
 
     _parameter_constraints = {  # noqa: RUF012
@@ -171,11 +179,7 @@ class MUSE(GraphClusterer):
         self.random_state = random_state
 
     def _fit(self, graph: Graph) -> None:
-        if graph.n_nodes < 2:
-            raise GraphError(
-                "the graph has one node, and a contrast needs two",
-                remedy="Give at least two nodes",
-            )
+        need_two_nodes(graph, "MUSE")
         device, seed = resolve_device(self.device), self._seed()
         x = attributes_or_links(graph, seed)
         if self.normalize_rows:
@@ -188,17 +192,17 @@ class MUSE(GraphClusterer):
             def labels() -> NDArray[np.int64]:
                 return self._cluster(_fused(network, controller, views)[0], seed)
 
-            look = _without_trace(labels, device)
             optimizers = [
                 torch.optim.Adam(part.parameters(), lr=self.lr, weight_decay=self.weight_decay)
                 for part in (network, controller)
             ]
-            self.history_ = []
-            for number in range(1, self.epochs + 1):
-                terms = self._epoch(network, controller, views, optimizers)
-                self.history_.append(_as_floats(terms, number))
-                if self.callback is not None:
-                    self.callback(Epoch(number, self.epochs, self.history_[-1], look))
+            self.history_ = run_epochs(
+                lambda: self._epoch(network, controller, views, optimizers),
+                epochs=self.epochs,
+                callback=self.callback,
+                labels=labels,
+                device=device,
+            )
         with torch.no_grad():
             z, beta = _fused(network, controller, views)
         self.embedding_, self.beta_ = z.cpu().numpy(), beta.cpu().numpy()[:, 0]

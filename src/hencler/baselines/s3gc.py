@@ -14,10 +14,10 @@ from sklearn.cluster import KMeans
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 
-from .._base import Callback, Epoch, GraphClusterer
+from .._base import Callback, GraphClusterer
 from .._graph import Attributes, Graph, row_blocks
 from .._torch import resolve_device, seeded
-from ._training import SparseMatrix, _as_floats, _without_trace, attributes_or_links
+from ._training import SparseMatrix, attributes_or_links, run_epochs
 
 __all__ = ["S3GC"]
 
@@ -75,6 +75,15 @@ class S3GC(GraphClusterer):
     exactly, up to 50,000 nodes, where one product with the whole table is also cheaper than
     gathering rows. Beyond, a step encodes the rows it touches, and SparseAdam moves only these
     rows of J: linear in n. Edge weights are not used, as in the authors' code.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph
+    >>> from hencler.baselines import S3GC
+    >>> graph = make_heterophilous_graph(60, 3, random_state=0)
+    >>> method = S3GC(3, dim=8, epochs=1, device="cpu", random_state=0).fit(graph)
+    >>> method.embedding_.shape, list(method.history_[0])
+    ((60, 8), ['contrast', 'loss'])
     """
 
     _parameter_constraints = {  # noqa: RUF012
@@ -133,14 +142,14 @@ class S3GC(GraphClusterer):
             def labels() -> NDArray[np.int64]:
                 return self._cluster(encoder.embedding(), seed)
 
-            look = _without_trace(labels, device)
             optimizers = encoder.optimizers(self.lr)
-            self.history_ = []
-            for number in range(1, self.epochs + 1):
-                loss = self._epoch(encoder, walker, optimizers)
-                self.history_.append(_as_floats({"contrast": loss}, number))
-                if self.callback is not None:
-                    self.callback(Epoch(number, self.epochs, self.history_[-1], look))
+            self.history_ = run_epochs(
+                lambda: {"contrast": self._epoch(encoder, walker, optimizers)},
+                epochs=self.epochs,
+                callback=self.callback,
+                labels=labels,
+                device=device,
+            )
         with torch.no_grad():
             self.embedding_ = encoder.embedding()
         self.labels_ = self._cluster(self.embedding_, seed)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._base import GraphClusterer
 from .._graph import Graph
-from .coclustering import _DENSE_NODES, _TOLERANCE, need_edges, regularised, scaled_rows
+from .coclustering import (
+    _DENSE_NODES,
+    _TOLERANCE,
+    SpectralMethod,
+    need_edges,
+    regularised,
+    scaled_rows,
+)
 from .kmeans import kmeans_labels
 
 __all__ = ["SpectralClustering"]
 
 
-class SpectralClustering(GraphClusterer):
+class SpectralClustering(SpectralMethod):
     r"""KMeans on the leading eigenvectors of the normalised symmetric adjacency matrix.
 
     .. math:: (D + t)^{-1/2} A (D + t)^{-1/2} \approx Q \Lambda Q^\top, \qquad z_i = q_i
@@ -44,30 +48,25 @@ class SpectralClustering(GraphClusterer):
     labels_ : array of shape (n,)
     embedding_ : array of shape (n, n_components)
     eigenvalues_ : array of shape (n_components,), falling
+
+    Examples
+    --------
+    Two groups of friends are found; four hunters and their four prey, who only link to each
+    other, are not:
+
+    >>> import numpy as np
+    >>> from hencler import Graph
+    >>> from hencler.baselines import SpectralClustering
+    >>> from hencler.metrics import adjusted_rand_index
+    >>> friends = Graph(np.kron(np.eye(2), np.ones((4, 4))))
+    >>> hunters = Graph(np.kron([[0, 1], [0, 0]], np.ones((4, 4))))
+    >>> truth = [0, 0, 0, 0, 1, 1, 1, 1]
+    >>> method = SpectralClustering(2, random_state=0)
+    >>> adjusted_rand_index(method.fit_predict(friends), truth)
+    1.0
+    >>> adjusted_rand_index(method.fit_predict(hunters), truth)
+    0.0
     """
-
-    _parameter_constraints = {  # noqa: RUF012
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "regularisation": [Interval(Real, 0, None, closed="left")],
-        "rows": [StrOptions({"none", "unit", "degree"})],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_components: int | None = None,
-        regularisation: float = 1.0,
-        rows: str = "unit",
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_components = n_components
-        self.regularisation = regularisation
-        self.rows = rows
-        self.random_state = random_state
 
     def _fit(self, graph: Graph) -> None:
         need_edges(graph, type(self).__name__)

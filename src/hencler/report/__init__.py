@@ -26,6 +26,17 @@ def write_report(folder: str | Path) -> Path:
     path of the report
         The same folder gives the same bytes. Large graphs are sampled, so that the file stays
         below 10 MB; time and memory grow linearly with nodes, edges and attributes.
+
+    Examples
+    --------
+    >>> from hencler import make_heterophilous_graph
+    >>> from hencler.cli import app
+    >>> from hencler.io import write_npz
+    >>> from hencler.report import write_report
+    >>> write_npz(make_heterophilous_graph(60, 3, random_state=0), "graph.npz")
+    >>> app(["fit", "graph.npz", "--clusters=3", "--no-report", "--quiet"], standalone_mode=False)
+    >>> write_report("hencler-run").name
+    'report.html'
     """
     path = Path(folder) / "report.html"
     sample = Path(folder) / "sample"  # what a run on a large graph leaves for the report

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from .._errors import FileFormatError
 from .._graph import Graph
 from .._limits import check_zip
-from .._run import STABILITY, read_run
+from .._link_matrix import LinkMatrix
+from .._run import STABILITY, WHOLE, read_run
 from .._stability import Stability
 from ..io import align_labels, read_graph, read_labels
 from ..metrics import evaluate
@@ -22,6 +23,15 @@ from ..metrics import evaluate
 __all__ = ["Run", "read_folder"]
 
 _AGAIN = "Run fit again"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What was counted over the whole of a graph of which the run has a sample."""
+
+    sizes: NDArray[np.int64]
+    links: LinkMatrix
+    n_isolated: int
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class Run:
     clusters : array of shape (n,), numbers 0 ... k - 1 of the clusters in `names`
     e, r : arrays of shape (n, s)
     truth : array of shape (n,) of classes, or None
+    whole : counts over all nodes and links where the n nodes are a sample, or None
     """
 
     folder: Path
@@ -47,6 +58,7 @@ class Run:
     metrics: dict[str, Any] | None
     truth: NDArray[Any] | None
     stability: Stability | None = None
+    whole: Whole | None = None
 
     @property
     def sampled(self) -> bool:
@@ -59,7 +71,9 @@ class Run:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Nodes per cluster, shape (k,)."""
+        """Nodes per cluster of the whole graph, shape (k,)."""
+        if self.whole is not None:
+            return self.whole.sizes
         return np.bincount(self.clusters, minlength=self.k)
 
     @property
@@ -91,6 +105,7 @@ def read_folder(folder: Path) -> Run:
         metrics=metrics,
         truth=truth,
         stability=_read_stability(folder / STABILITY, len(values), graph.n_nodes),
+        whole=_read_whole(folder / WHOLE, values),
     )
 
 
@@ -117,6 +132,32 @@ def _read_embeddings(path: Path, n: int) -> tuple[NDArray[Any], NDArray[Any], ND
                 f"{name} has entries that are not finite", place=str(path), remedy=_AGAIN
             )
     return e, r, sigma.ravel()
+
+
+def _read_whole(path: Path, clusters: NDArray[Any]) -> Whole | None:
+    """Counts over the whole graph, of the clusters that the sample has."""
+    if not path.is_file() or clusters.dtype.kind not in "iu":
+        return None
+    try:
+        check_zip(path)
+        with np.load(path, allow_pickle=False) as data:
+            parts = [np.asarray(data[key]) for key in ("sizes", "links", "self_loops", "isolated")]
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise FileFormatError(
+            f"the counts cannot be read ({error})", place=str(path), remedy=_AGAIN
+        ) from error
+    sizes, links, loops, isolated = parts
+    k = sizes.size
+    if (
+        any(part.dtype.kind not in "iu" or (part < 0).any() for part in parts)
+        or [part.shape for part in parts] != [(k,), (k, k), (k,), ()]
+        or not 0 <= clusters.min() <= clusters.max() < k
+    ):
+        raise FileFormatError(
+            "these are not the counts of this run", place=str(path), remedy=_AGAIN
+        )
+    matrix = LinkMatrix(links[np.ix_(clusters, clusters)], loops[clusters])
+    return Whole(sizes[clusters], matrix, int(isolated))
 
 
 def _read_stability(path: Path, k: int, n: int) -> Stability | None:

@@ -29,7 +29,14 @@ from ._certainty import Certainty, certainty
 from ._folder import Run
 from ._map import circle_of_clusters, leading_plane, neighbourhoods
 from ._profile import AttributeTable, attribute_table, unusual_attributes
-from ._similarity import SimilarityBlock, against_chance, cosines, similarity_block, spectra
+from ._similarity import (
+    SimilarityBlock,
+    against_chance,
+    cosines,
+    is_scattered,
+    similarity_block,
+    spectra,
+)
 
 __all__ = ["render"]
 
@@ -56,6 +63,7 @@ def render(run: Run) -> str:
     certain = certainty(z, run.clusters, run.k)
     model = _model(run)
     block = _similarity(run, model, certain)
+    leading = _leading(run, block, model)
     stable = _stable(run, model)
     announce(STEP)
     attributes = None
@@ -76,7 +84,7 @@ def render(run: Run) -> str:
         "rows": _table(run, certain, stable, rows, complete),
         "complete": complete,
         "map": _map(run, z, picked, rows, attributes),
-        "heat": _heat(run, block, model, rows),
+        "heat": _heat(block, leading, rows),
         "drawing": None,
     }
     announce(STEP)
@@ -99,7 +107,7 @@ def render(run: Run) -> str:
         "map": data["map"],
         "heat": data["heat"],
         "cards": cards,
-        "similarity": views.similarity_view(run, block),
+        "similarity": views.similarity_view(run, block, leading),
         "certain": views.certainty_view(run, certain, stable),
         "unsure_below": views.UNSURE,
         "stable_runs": STABLE_RUNS,
@@ -131,7 +139,8 @@ def _counts(run: Run) -> dict[str, int]:
     graph = run.graph
     nodes, edges = (run.summary.get(name) for name in ("nodes", "edges"))
     if run.sampled and type(nodes) is int and type(edges) is int:
-        return {"n_nodes": nodes, "n_edges": edges, "isolated": 0}
+        isolated = 0 if run.whole is None else run.whole.n_isolated
+        return {"n_nodes": nodes, "n_edges": edges, "isolated": isolated}
     return {"n_nodes": graph.n_nodes, "n_edges": graph.n_edges, "isolated": graph.n_isolated}
 
 
@@ -165,6 +174,8 @@ def _score(run: Run, model: HeNCler | HenclerError) -> dict[str, float] | None:
     """The label-free score and its parts; views that first must be chosen, for some graphs only."""
     views_known = getattr(model, "views_", None)
     if isinstance(model, HenclerError) or (not views_known and run.graph.n_nodes > SCORED_NODES):
+        return None
+    if run.sampled:  # which has too few of the links to tell whether the clusters pay
         return None
     with few_threads(run.graph.n_nodes):
         return score_parts(run.graph, run.clusters, views=views_known)
@@ -298,13 +309,12 @@ def _grid(values: NDArray[Any]) -> tuple[list[int], NDArray[np.bool_]]:
 
 
 def _heat(
-    run: Run,
     block: SimilarityBlock | HenclerError,
-    model: HeNCler | HenclerError,
+    leading: dict[str, NDArray[Any]],
     rows: NDArray[np.int64],
 ) -> dict[str, Any] | None:
     """The block of S, and each similarity by its leading components, as layers of one picture."""
-    if isinstance(block, HenclerError) or isinstance(model, HenclerError):
+    if isinstance(block, HenclerError):
         return None
     finite = np.nan_to_num(block.values)
     relative = against_chance(finite)
@@ -315,17 +325,23 @@ def _heat(
     sign = "both" if relative is not None or finite.min() < 0 else "positive"
     first = _layer(name, finite, level, end, sign, relative is not None)
     layers = [first]
-    for view in spectra(model):
-        if view:
-            values = cosines(model, view, block.nodes, (run.e, run.r))
-            layers.append(_layer(f"cosine of e and r, {view}", values, values, 1.0, "both", False))
-    # Links as they are show as single dots; their leading components show what they have in common.
-    shown = 1 if len(layers) > 1 and relative is None and (finite == 0).mean() > 0.5 else 0
+    for view, values in leading.items():
+        layers.append(_layer(f"cosine of e and r, {view}", values, values, 1.0, "both", False))
     return {
         "row": np.searchsorted(rows, block.nodes).tolist(),
         "layers": layers,
-        "shown": shown,
+        "shown": int(bool(leading) and is_scattered(finite)),
     }
+
+
+def _leading(
+    run: Run, block: SimilarityBlock | HenclerError, model: HeNCler | HenclerError
+) -> dict[str, NDArray[Any]]:
+    """Each similarity by its leading components, for the nodes of the block."""
+    if isinstance(block, HenclerError) or isinstance(model, HenclerError):
+        return {}
+    both = (run.e, run.r)
+    return {view: cosines(model, view, block.nodes, both) for view in spectra(model) if view}
 
 
 def _layer(

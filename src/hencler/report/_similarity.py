@@ -19,6 +19,7 @@ __all__ = [
     "against_chance",
     "asymmetry",
     "cosines",
+    "is_scattered",
     "similarity_block",
     "spectra",
 ]
@@ -62,6 +63,15 @@ def against_chance(s: NDArray[Any]) -> NDArray[np.float64] | None:
     if s.min() < 0 or rows.min() <= 0 or cols.min() <= 0:
         return None
     return np.asarray(s * s.sum() / np.outer(rows, cols), dtype=np.float64)
+
+
+def is_scattered(s: NDArray[Any]) -> bool:
+    """Whether S is so sparse that a block among a few nodes says nothing of how they are alike.
+
+    Links among a hundred of thousands of nodes are single dots; the leading components of S show
+    what they have in common.
+    """
+    return bool((s == 0).mean() > 0.5) and against_chance(s) is None
 
 
 def spectra(model: Any) -> dict[str, NDArray[Any]]:

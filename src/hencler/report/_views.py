@@ -11,14 +11,14 @@ from scipy.stats import poisson
 
 from .._errors import HenclerError
 from .._estimator import HeNCler
+from .._link_matrix import LinkMatrix, link_matrix
 from .._stability import Stability
 from ..metrics import _unknown, edge_homophily
 from ._certainty import Certainty, members_by_distance
 from ._charts import histogram, line, singular_bars
 from ._folder import Run
-from ._links import LinkMatrix, link_matrix
 from ._profile import AttributeTable
-from ._similarity import SimilarityBlock, against_chance, asymmetry, spectra
+from ._similarity import SimilarityBlock, against_chance, asymmetry, is_scattered, spectra
 
 __all__ = [
     "certainty_view",
@@ -82,22 +82,32 @@ def size_view(run: Run) -> dict[str, Any]:
 
 
 def merged(run: Run) -> tuple[NDArray[np.int64], list[int]]:
-    """Clusters as rows of a readable matrix; those beyond the largest are one row, -1."""
+    """The row of each cluster in a readable matrix; those beyond the largest are one row, -1."""
     shown = largest(run)
     if shown.size == run.k:
-        return run.clusters, list(range(run.k))
+        return np.arange(run.k), list(range(run.k))
     row = np.full(run.k, shown.size, dtype=np.int64)
     row[shown] = np.arange(shown.size)
-    return row[run.clusters], [*shown.tolist(), -1]
+    return row, [*shown.tolist(), -1]
+
+
+def _row_links(run: Run, row: NDArray[np.int64], m: int) -> LinkMatrix:
+    """Links between the m rows, of the whole graph where they were counted."""
+    if run.whole is None:
+        return link_matrix(run.graph.adjacency, row[run.clusters], m)
+    member = np.zeros((run.k, m), dtype=np.int64)
+    member[np.arange(run.k), row] = 1
+    links = run.whole.links
+    return LinkMatrix(member.T @ links.observed @ member, links.self_loops @ member)
 
 
 def link_view(run: Run) -> dict[str, Any]:
     """The link matrix with the sentence it supports."""
-    groups, rows = merged(run)
-    links = link_matrix(run.graph.adjacency, groups, len(rows))
+    row, rows = merged(run)
+    links = _row_links(run, row, len(rows))
     # Shares are those of all clusters, not of the merged rows.
-    whole = links if len(rows) == run.k else None
-    within, chance = _within(run, whole)
+    within, chance = _within(run, links if len(rows) == run.k else None)
+    n_links = int(links.observed.sum()) // (1 if run.graph.directed else 2)
     halves = 1 if run.graph.directed else 1 + np.eye(len(rows), dtype=np.int64)
     observed, expected = links.observed // halves, links.expected / halves
     ratio = links.log_ratio
@@ -112,16 +122,18 @@ def link_view(run: Run) -> dict[str, Any]:
     return {
         "rows": rows,
         "cells": cells,
-        "n_links": run.graph.n_edges - links.n_self_loops,
+        "n_links": n_links,
         "n_self_loops": links.n_self_loops,
         "within": within,
         "chance": chance,
-        "title": _link_title(run.k, within, chance, run.graph.n_edges - links.n_self_loops),
+        "title": _link_title(run.k, within, chance, n_links),
         "matrix": links,
     }
 
 
 def _within(run: Run, links: LinkMatrix | None) -> tuple[float, float]:
+    if links is None and run.whole is not None:
+        links = run.whole.links
     if links is not None:
         return links.within, links.within_expected
     edges = run.graph.adjacency.tocoo()
@@ -180,21 +192,30 @@ def _link_title(k: int, within: float, chance: float, n_links: int) -> str:
 # --- similarity ------------------------------------------------------------------------------
 
 
-def similarity_view(run: Run, block: SimilarityBlock | HenclerError) -> dict[str, Any]:
-    """Asymmetry and block means of the sampled similarity, or why there is none."""
+def similarity_view(
+    run: Run, block: SimilarityBlock | HenclerError, leading: dict[str, NDArray[Any]]
+) -> dict[str, Any]:
+    """Asymmetry and block means of the sampled similarity, or why there is none.
+
+    Of its `leading` components, the first of them, where S itself is too sparse to be sampled.
+    """
     if isinstance(block, HenclerError):
         return {"missing": str(block)}
     codes = run.clusters[block.nodes]
     shown = np.unique(codes)
+    name, values = None, block.values
+    if leading and is_scattered(values):
+        name, values = next(iter(leading.items()))
     means = None
-    relative = against_chance(block.values)
+    relative = None if name else against_chance(values)
     if shown.size <= SHOWN_CLUSTERS:
         member = (codes[:, None] == shown).astype(np.float64)
-        sums = member.T @ block.values @ member
+        sums = member.T @ values @ member
         means = _block_means(sums, member.sum(axis=0), relative is not None)
-    value = asymmetry(block.values)
+    value = asymmetry(values)
     return {
         "missing": None,
+        "by": name,
         "asymmetry": value,
         "title": _asymmetry_title(value),
         "n": len(block.nodes),
@@ -249,8 +270,7 @@ def cluster_cards(
 ) -> list[dict[str, Any]]:
     """What distinguishes each cluster, for the largest ones."""
     members = members_by_distance(certain.own, run.clusters, run.k)
-    degree = {"out": np.diff(run.graph.adjacency.indptr)}
-    degree["in"] = np.bincount(run.graph.adjacency.indices, minlength=run.graph.n_nodes)
+    sizes, degrees = run.sizes, _degrees(run)
     cards = []
     for c in largest(run).tolist():
         nodes = members[c]
@@ -259,7 +279,7 @@ def cluster_cards(
         cards.append(
             {
                 "cluster": c,
-                "size": nodes.size,
+                "size": int(sizes[c]),
                 "attributes": None if attributes is None else _contrast(run, attributes, c, count),
                 "typical": nodes[: count - 1].tolist(),
                 # In a tiny cluster the farthest are as typical as the nearest.
@@ -270,11 +290,30 @@ def cluster_cards(
                 ],
                 "partners": _partners(links, c),
                 "degree": {
-                    side: (float(d[nodes].mean()), float(d.mean())) for side, d in degree.items()
+                    side: (float(d[c] / sizes[c]), float(d.sum() / sizes.sum()))
+                    for side, d in degrees.items()
                 },
             }
         )
     return cards
+
+
+def _degrees(run: Run) -> dict[str, NDArray[np.int64]]:
+    """Links out of and into each cluster, links of nodes to themselves among them."""
+    if run.whole is not None:
+        links = run.whole.links
+        return {
+            side: links.observed.sum(axis=axis) + links.self_loops
+            for side, axis in (("out", 1), ("in", 0))
+        }
+    adjacency, n = run.graph.adjacency, run.graph.n_nodes
+    nodes = {
+        "out": np.diff(adjacency.indptr),
+        "in": np.bincount(adjacency.indices, minlength=n),
+    }
+    return {
+        side: np.bincount(run.clusters, weights=d, minlength=run.k) for side, d in nodes.items()
+    }
 
 
 def attribute_name(run: Run, column: int) -> str:
@@ -436,12 +475,13 @@ def confusion_view(run: Run) -> dict[str, Any] | None:
         return None
     known = ~_unknown(run.truth)
     classes, codes = np.unique(run.truth[known], return_inverse=True)
-    groups, columns = merged(run)
+    row, columns = merged(run)
     k = len(columns)
     if classes.size > SHOWN_CLUSTERS:
         table = None
     else:
-        table = np.bincount(codes * k + groups[known], minlength=classes.size * k)
+        groups = row[run.clusters[known]]
+        table = np.bincount(codes * k + groups, minlength=classes.size * k)
         table = table.reshape(classes.size, k)
     view: dict[str, Any] = {
         "scores": [

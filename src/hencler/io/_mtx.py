@@ -15,9 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._errors import FileFormatError
+from .._errors import FileFormatError, ParameterError
+from .._graph import Graph
+from ._files import check_size, guarded, placed
 
-__all__ = ["read_matrix_market"]
+__all__ = ["mtx_graph", "read_matrix_market"]
 
 _FORMATS = ("coordinate", "array")
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
@@ -31,6 +33,22 @@ class _Header(NamedTuple):
     rows: int
     cols: int
     entries: int
+
+
+def mtx_graph(file: Path, label: str | None, bipartite: bool) -> Graph:
+    if label is not None:
+        raise ParameterError(
+            f"label={label!r} was given, but a matrix has no node columns",
+            place=str(file),
+            remedy="Give the table of nodes as features, too",
+        )
+    with guarded(file, "a Matrix Market file"), placed(file):
+        matrix = read_matrix_market(file)
+        rows, cols = matrix.shape
+        check_size(rows + cols, matrix.nnz, file)
+        if bipartite or rows != cols:
+            return Graph.from_biadjacency(matrix, name=file.stem)
+        return Graph(matrix, name=file.stem)
 
 
 def read_matrix_market(file: Path) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._graph import edge_blocks
+
 __all__ = ["LinkMatrix", "link_matrix"]
 
 
@@ -20,11 +22,21 @@ class LinkMatrix:
     and in-links alone would give,
 
     .. math:: E_{ab} = \frac{O_{a\cdot}\, O_{\cdot b}}{O_{\cdot\cdot}}
+
+    ``self_loops`` has shape (k,).
     """
 
     observed: NDArray[np.int64]
-    expected: NDArray[np.float64]
-    n_self_loops: int
+    self_loops: NDArray[np.int64]
+
+    @property
+    def expected(self) -> NDArray[np.float64]:
+        total = max(1, int(self.observed.sum()))
+        return np.outer(self.observed.sum(axis=1), self.observed.sum(axis=0)) / total
+
+    @property
+    def n_self_loops(self) -> int:
+        return int(self.self_loops.sum())
 
     @property
     def log_ratio(self) -> NDArray[np.float64]:
@@ -48,17 +60,18 @@ def _share(part: Any, whole: Any) -> float:
 
 
 def link_matrix(adjacency: Any, clusters: NDArray[np.int64], k: int) -> LinkMatrix:
-    """Count the links between k clusters in O(E) time.
+    """Count the links between k clusters in O(E) time and O(k^2) memory.
 
     Parameters
     ----------
-    adjacency : sparse matrix of shape (n, n), symmetric for an undirected graph
+    adjacency : CSR matrix of shape (n, n), symmetric for an undirected graph; it may lie on disk
     clusters : numbers 0 ... k - 1, shape (n,)
     """
-    edges = adjacency.tocoo()
-    off = edges.row != edges.col
-    pairs = clusters[edges.row[off]] * k + clusters[edges.col[off]]
-    observed = np.bincount(pairs, minlength=k * k).reshape(k, k)
-    total = max(1, int(observed.sum()))
-    expected = np.outer(observed.sum(axis=1), observed.sum(axis=0)) / total
-    return LinkMatrix(observed, expected, int(np.count_nonzero(~off)))
+    observed = np.zeros(k * k, dtype=np.int64)
+    loops = np.zeros(k, dtype=np.int64)
+    for _, source, target in edge_blocks(adjacency):
+        off = source != target
+        loops += np.bincount(clusters[source[~off]], minlength=k)
+        pairs = clusters[source[off]] * k + clusters[target[off]]
+        observed += np.bincount(pairs, minlength=k * k)
+    return LinkMatrix(observed.reshape(k, k), loops)
