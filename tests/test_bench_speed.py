@@ -123,10 +123,10 @@ def test_the_page_of_epochs_shows_shares_of_the_peaks():
 
 def test_the_page_of_epochs_shows_both_kinds_of_batches():
     row = {"graph": "texas", "preset": "paper", "batch_size": None, "nmi": 20.04, "nmi_std": 3.0}
-    row["scores"] = [20.0, 20.1]
+    row |= {"scores": [20.0, 20.1], "epochs": 300}
     page = epoch_page([{"sections": {"quality": {"rows": [row, row | {"batch_size": 46}]}}}])
-    assert "| texas | paper | all nodes | 2 | 20.0 ± 3.0 |" in page
-    assert "| texas | paper | 46 | 2 | 20.0 ± 3.0 |" in page
+    assert "| texas | paper | all nodes | 300 | 2 | 20.0 ± 3.0 |" in page
+    assert "| texas | paper | 46 | 300 | 2 | 20.0 ± 3.0 |" in page
 
 
 def test_ranks_are_drawn(tmp_path):

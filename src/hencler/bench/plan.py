@@ -169,11 +169,15 @@ def _quality_table(rows: list[dict[str, Any]]) -> list[str]:
         "",
         "Full batches and minibatches, honest NMI in percent, mean and deviation of seeds:",
     ]
-    lines += ["", "| graph | preset | batch | seeds | NMI |", "|---|---|---:|---:|---:|"]
+    lines += [
+        "",
+        "| graph | preset | batch | epochs | seeds | NMI |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
     for row in rows:
         batch = "all nodes" if row["batch_size"] is None else row["batch_size"]
         score = f"{row['nmi']:.1f} ± {row['nmi_std']:.1f}"
-        cells = [row["graph"], row["preset"], batch, len(row["scores"]), score]
+        cells = [row["graph"], row["preset"], batch, row["epochs"], len(row["scores"]), score]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return lines
 
