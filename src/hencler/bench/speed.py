@@ -557,7 +557,7 @@ def _described(subject: Subject, name: str, preset: str) -> dict[str, Any]:
 def quality_section(task: Task) -> Iterator[dict[str, Any]]:
     """Honest NMI of finished clusterings: full batches against minibatches.
 
-    Both take the same number of steps: on small graphs more of them are not better.
+    Both take the same number of steps.
     """
     from .._estimator import HeNCler
     from ..metrics import evaluate
