@@ -129,7 +129,8 @@ def _parser_message(error: Any) -> str:
     """What the parser of the command line found wrong, and what may have been meant."""
     message = str(error.format_message())
     close = getattr(error, "possibilities", None)
-    if close:
+    # Some versions of the parser offer possibilities for commands too, within their message.
+    if close and hasattr(error, "option_name"):
         wrong = str(error.option_name)
         close = difflib.get_close_matches(wrong, close, 1) or close
         message = f"No such option: {wrong}. Did you mean {close[0]}?"
