@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._graph import MANY_NODES, SAMPLED_NODES
-from ._links import leading_svd
+from ._singular import leading_svd
 from ._state import checked
 from ._wksvd import degrees, similarity_degrees, solve_dual, solve_primal, solve_projections
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from ._errors import ModelFileError
 from ._graph import SAMPLED_NODES, row_blocks, sampled_nodes
-from ._links import leading_svd
+from ._singular import leading_svd, linear_operator
 from ._state import checked
-from ._wksvd import linear_operator
 
 __all__ = ["Measurements", "Preparation", "Words", "feature_rows", "prepare"]
 

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._graph import SAMPLED_NODES
-from ._wksvd import linear_operator
+from ._singular import linear_operator
 
 __all__ = [
     "FeatureMaps",
