@@ -28,6 +28,7 @@ from ._errors import GraphError, ModelFileError, ParameterError
 from ._graph import Graph, as_graph, row_blocks
 from ._memory import MemoryPlan, closed_form_plan, network_plan
 from ._network import NetworkModel, default_batch_size
+from ._order import canonical_order, restored
 from ._persistence import CheckpointFile, read_model, write_model
 from ._progress import announce
 from ._scoring import estimate_n_clusters, score_clustering
@@ -271,21 +272,25 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         model = ClosedFormModel(learn=self.learned_maps, view=view)  # type: ignore[arg-type]
         return model.fit(graph, self.n_clusters_, self.n_components, self.n_init, seed)
 
-    def _fit_network(self, graph: Graph, seed: int, device: torch.device) -> NetworkModel:
+    def _fit_network(self, given: Graph, seed: int, device: torch.device) -> NetworkModel:
         k = self.n_clusters_
+        # Pairs of nodes are drawn by position, which must not depend on the order in the file.
+        order = canonical_order(given)
+        graph = given if order is None else given.subgraph(order)
 
         def on_epoch(epoch: int, losses: Any, embedding: Any) -> None:
             def clusters() -> NDArray[np.int64]:
                 z = embedding()
                 # Fresh starts every epoch, as in the released code.
                 own = int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0])
-                return KMeansAssigner().fit(z, k, self.n_init, own).predict(z)
+                labels = KMeansAssigner().fit(z, k, self.n_init, own).predict(z)
+                return labels if order is None else restored(labels, order)
 
             announce("training", epoch, self.epochs)
             if self.callback is not None:
                 self.callback(Epoch(epoch, self.epochs, losses(), clusters))
 
-        return NetworkModel(device).fit(
+        network = NetworkModel(device).fit(
             graph,
             k,
             TrainingSettings(
@@ -302,6 +307,9 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             shared_map=self.shared_map,
             losses=self.losses,
         )
+        if order is not None:
+            network.restore_order(order, given.ids)
+        return network
 
     def _checkpoint_file(self, fingerprint: Callable[[], str]) -> CheckpointFile | None:
         if self.checkpoint is None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ._errors import GraphError
 from ._graph import SAMPLED_NODES, Graph
+from ._order import restored
 from ._singular import leading_svd, linear_operator
 from ._state import checked
 
@@ -95,6 +96,11 @@ class LinkColumns:
             columns *= np.sqrt(len(self.left)).astype(vectors.dtype)
             made.append(columns)
         return made[0], made[1]
+
+    def restore_order(self, order: NDArray[np.int64]) -> None:
+        """Give the nodes fitted on the places they had before they were put in `order`."""
+        for name in ("left", "right", "out_root", "in_root"):
+            setattr(self, name, restored(getattr(self, name), order))
 
     def state(self) -> dict[str, NDArray[Any]]:
         names = ("left", "right", "out_root", "in_root", "shifts", "norms")
