@@ -242,22 +242,26 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         seed = self._seed()
         device = resolve_device(self.device)
         self._plan(graph, device).require(_REMEDIES[self.preset == "default"])
+        # Random draws are by position, which must not depend on the order in the file.
+        order = canonical_order(graph)
+        ordered = graph if order is None else graph.subgraph(order)
         if self.n_clusters == "auto":
             with few_threads(graph.n_nodes):
-                self.n_clusters_ = estimate_n_clusters(graph, random_state=seed)[0]
+                self.n_clusters_ = estimate_n_clusters(ordered, random_state=seed)[0]
         else:
             self.n_clusters_ = int(self.n_clusters)
         self._model: ClosedFormModel | NetworkModel
         if self.preset == "default":
             with few_threads(graph.n_nodes):
-                self._model = model = self._fit_closed_form(graph, seed)
+                self._model = model = self._fit_closed_form(ordered, seed)
             self.views_, self.evidence_ = model.views, model.evidence
             self.history_: list[dict[str, float]] = []
-            self.e_, self.r_, self.labels_ = model.take_fitted()
         else:
-            self._model = network = self._fit_network(graph, seed, device)
+            self._model = network = self._fit_network(ordered, order, seed, device)
             self.history_ = network.history
-            self.e_, self.r_, self.labels_ = network.take_fitted()
+        if order is not None:
+            self._model.restore_order(order, graph.ids)
+        self.e_, self.r_, self.labels_ = self._model.take_fitted()
         self.interrupted_ = self.preset != "default" and len(self.history_) < self.epochs
         self.singular_values_ = self._model.singular_values
         self._graph = graph
@@ -272,11 +276,10 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         model = ClosedFormModel(learn=self.learned_maps, view=view)  # type: ignore[arg-type]
         return model.fit(graph, self.n_clusters_, self.n_components, self.n_init, seed)
 
-    def _fit_network(self, given: Graph, seed: int, device: torch.device) -> NetworkModel:
+    def _fit_network(
+        self, graph: Graph, order: NDArray[np.int64] | None, seed: int, device: torch.device
+    ) -> NetworkModel:
         k = self.n_clusters_
-        # Pairs of nodes are drawn by position, which must not depend on the order in the file.
-        order = canonical_order(given)
-        graph = given if order is None else given.subgraph(order)
 
         def on_epoch(epoch: int, losses: Any, embedding: Any) -> None:
             def clusters() -> NDArray[np.int64]:
@@ -290,7 +293,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             if self.callback is not None:
                 self.callback(Epoch(epoch, self.epochs, losses(), clusters))
 
-        network = NetworkModel(device).fit(
+        return NetworkModel(device).fit(
             graph,
             k,
             TrainingSettings(
@@ -307,9 +310,6 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
             shared_map=self.shared_map,
             losses=self.losses,
         )
-        if order is not None:
-            network.restore_order(order, given.ids)
-        return network
 
     def _checkpoint_file(self, fingerprint: Callable[[], str]) -> CheckpointFile | None:
         if self.checkpoint is None:
