@@ -5,17 +5,19 @@ import io
 import json
 import os
 import pickle
+import re
 import resource
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hencler import Graph, HeNCler, load_dataset, make_heterophilous_graph
+from hencler import Graph, HeNCler, load_dataset, make_heterophilous_graph, report
 from hencler._config import read_settings
 from hencler._errors import FileFormatError, HenclerError, ModelFileError
 from hencler._limits import check_expansion
@@ -314,6 +316,15 @@ def test_hostile_names_come_back_unchanged(hostile_run):
     ids, _ = read_labels(folder / "labels.csv")
     assert ids.tolist() == HOSTILE
     assert read_graph(folder / "graph.npz").ids.tolist() == graph.ids.tolist()
+
+
+def test_the_rule_by_which_the_download_guards_formulas():
+    # The same as in the browser's test, for machines without one.
+    script = (Path(report.__file__).parent / "page.js").read_text(encoding="utf-8")
+    rule = re.search(r"plain = /(.+?)/\.test\(text\) && !/(.+?)/\.test\(text\)", script)
+    formula, number = (re.compile(part.replace("$", r"\Z")) for part in rule.groups())
+    guarded = [t for t in HOSTILE if formula.search(t) and not number.search(t)]
+    assert guarded == ['=HYPERLINK("http://x")', "-1+1", "@SUM(A1)", "\t=1"]
 
 
 # --- ids and encodings -----------------------------------------------------------------------
