@@ -197,6 +197,8 @@ def homophily(content: Evidence, own: Machine) -> float:
     directions = own.V / np.maximum(np.linalg.norm(own.V, axis=0), np.finfo(float).tiny)
     both = (content.out + content.into).tocsr()
     linked = np.diff(both.indptr) > 0
+    if not linked.any():  # links there are, but none in the sample
+        return 0.0
     means = (walk_matrix(both) @ (content.around @ directions))[linked]
     scores = (content.own @ directions)[linked]
     scores, means = scores - scores.mean(axis=0), means - means.mean(axis=0)
