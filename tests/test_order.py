@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 import hencler._order as order_module
 from hencler import Graph, HeNCler, make_heterophilous_graph
-from hencler._order import _colours, canonical_order, restored
+from hencler._order import _colours, canonical_order, order_bytes, restored
 
 PRESETS = ["default", "paper", "released"]
 
@@ -91,8 +91,10 @@ def test_large_graphs_stay_as_they_are(limit, monkeypatch):
     graph = words()
     monkeypatch.setattr(order_module, limit, 59)
     assert canonical_order(graph) is None
+    assert order_bytes(graph) == 0
     monkeypatch.setattr(order_module, limit, graph.adjacency.nnz + graph.x.nnz)
     assert canonical_order(graph) is not None
+    assert HeNCler(3).plan_memory(graph).kept["graph in its own order"] == order_bytes(graph) > 0
 
 
 def test_restored_undoes_an_order():

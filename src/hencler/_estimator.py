@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -28,7 +29,7 @@ from ._errors import GraphError, ModelFileError, ParameterError
 from ._graph import Graph, as_graph, row_blocks
 from ._memory import MemoryPlan, closed_form_plan, network_plan
 from ._network import NetworkModel, default_batch_size
-from ._order import canonical_order, restored
+from ._order import canonical_order, order_bytes, restored
 from ._persistence import CheckpointFile, read_model, write_model
 from ._progress import announce
 from ._scoring import estimate_n_clusters, score_clustering
@@ -230,13 +231,17 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     def _plan(self, graph: Graph, device: torch.device) -> MemoryPlan:
         k = 10 if self.n_clusters == "auto" else int(self.n_clusters)
         if self.preset == "default":
-            return closed_form_plan(graph, n_clusters=k, n_components=self.n_components or 3 * k)
-        return network_plan(
-            graph,
-            n_components=self.n_components or 2 * k,
-            batch_size=self.batch_size or default_batch_size(graph.n_nodes),
-            on_cpu=device.type == "cpu",
-        )
+            plan = closed_form_plan(graph, n_clusters=k, n_components=self.n_components or 3 * k)
+        else:
+            plan = network_plan(
+                graph,
+                n_components=self.n_components or 2 * k,
+                batch_size=self.batch_size or default_batch_size(graph.n_nodes),
+                on_cpu=device.type == "cpu",
+            )
+        if taken := order_bytes(graph):
+            plan = replace(plan, kept=plan.kept | {"graph in its own order": taken})
+        return plan
 
     def _fit(self, graph: Graph) -> None:
         seed = self._seed()

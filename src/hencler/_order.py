@@ -16,6 +16,7 @@ colour have the same attributes and the same surroundings; they keep the order t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from ._graph import Graph, row_blocks
 
-__all__ = ["canonical_order", "restored"]
+__all__ = ["canonical_order", "order_bytes", "restored"]
 
 MOST_NODES = 100_000
 MOST_ENTRIES = 1 << 24
@@ -45,12 +46,25 @@ _OUT, _IN, _WEIGHT, _COLUMN = (
 
 def canonical_order(graph: Graph) -> NDArray[np.int64] | None:
     """Positions of the nodes, in the order of their colours; None where the graph is too large."""
-    entries = graph.adjacency.nnz
-    if graph.x is not None:
-        entries += graph.x.nnz if sp.issparse(graph.x) else graph.x.size
-    if graph.n_nodes > MOST_NODES or entries > MOST_ENTRIES:
+    if not _is_put_in_order(graph):
         return None
     return np.argsort(_colours(graph), kind="stable")
+
+
+def order_bytes(graph: Graph) -> int:
+    """Memory that the graph in its order takes, and finding it."""
+    return 32 * _entries(graph) + 64 * graph.n_nodes if _is_put_in_order(graph) else 0
+
+
+def _is_put_in_order(graph: Graph) -> bool:
+    return graph.n_nodes <= MOST_NODES and _entries(graph) <= MOST_ENTRIES
+
+
+def _entries(graph: Graph) -> int:
+    entries = int(graph.adjacency.nnz)
+    if graph.x is not None:
+        entries += int(graph.x.nnz if sp.issparse(graph.x) else graph.x.size)
+    return entries
 
 
 def restored(rows: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
@@ -84,22 +98,31 @@ def _attribute_colours(graph: Graph) -> NDArray[np.uint64]:
         return total
     columns = _mix(_COLUMN * np.arange(1, x.shape[1] + 1, dtype=np.uint64))
     largest = _largest(x)
-    for rows in row_blocks(*x.shape):
-        part = sp.csr_array(x[rows], dtype=np.float64)
-        steps = _steps(part.data / largest[part.indices])
-        hashes = np.where(steps == 0, 0, _mix(columns[part.indices] + steps))
-        part = sp.csr_array((hashes, part.indices, part.indptr), shape=part.shape)
-        total[rows] = part @ np.ones(x.shape[1], dtype=np.uint64)
+    for rows in _blocks(x):
+        part = x[rows]
+        at = part.indices if sp.issparse(part) else slice(None)
+        values = part.data if sp.issparse(part) else np.asarray(part, dtype=np.float64)
+        steps = _steps(values / largest[at])
+        hashes = _mix(columns[at] + steps)
+        hashes[steps == 0] = 0
+        if sp.issparse(part):
+            hashes = sp.csr_array((hashes, part.indices, part.indptr), shape=part.shape)
+        total[rows] = hashes @ np.ones(x.shape[1], dtype=np.uint64)
     return total
 
 
 def _largest(x: Any) -> NDArray[np.float64]:
-    """Largest magnitude of every column, shape (d,)."""
+    """Largest magnitude of every column, 1 where it is zero, shape (d,)."""
     largest = np.zeros(x.shape[1])
-    for rows in row_blocks(*x.shape):
-        part = abs(sp.csr_array(x[rows], dtype=np.float64))
-        np.maximum(largest, part.max(axis=0).toarray().ravel(), out=largest)
-    return largest
+    for rows in _blocks(x):
+        part = abs(x[rows]).max(axis=0)
+        np.maximum(largest, part.toarray().ravel() if sp.issparse(part) else part, out=largest)
+    return np.where(largest > 0, largest, 1.0)
+
+
+def _blocks(x: Any) -> Iterator[slice]:
+    # Several arrays of a block's size are made in turn.
+    return row_blocks(x.shape[0], 64 * x.shape[1])
 
 
 def _steps(values: NDArray[np.float64]) -> NDArray[np.uint64]:
