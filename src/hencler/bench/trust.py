@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -456,7 +457,7 @@ def checkpoints(*, nodes: int = 2000, epochs: int = 300, every: float = 1.0) -> 
 
 def fuzz(
     *,
-    inputs: int = 55_000,
+    inputs: int = 40_000,
     seconds: float = 600.0,
     seed: int = 0,
     folder: Path | None = None,
@@ -471,8 +472,8 @@ def fuzz(
     """
     folder = folder or Path("fuzz") / str(environment()["commit"])[:12]
     folder.mkdir(parents=True, exist_ok=True)
-    counted: dict[str, Any] = {}
-    for target in targets:
+
+    def count(target: str) -> dict[str, Any]:
         store = folder / f"{target}.json"
         ended = 0
         if not store.exists():
@@ -481,10 +482,14 @@ def fuzz(
                  "--inputs", str(inputs), "--seconds", str(seconds), "--seed", str(seed)],
                 capture_output=True, check=False,
             ).returncode  # fmt: skip
-        counted[target] = json.loads(store.read_text()) if store.exists() else {"inputs": 0}
+        counts: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {"inputs": 0}
         if ended:
-            counted[target]["ended_by"] = ended
-        progress(f"{target}: {counted[target]['inputs']} inputs")
+            counts["ended_by"] = ended
+        progress(f"{target}: {counts['inputs']} inputs")
+        return counts
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        counted = dict(zip(targets, pool.map(count, targets)))
     return {
         "inputs": sum(t["inputs"] for t in counted.values()),
         "findings": sum(len(t.get("findings", ())) for t in counted.values()),
