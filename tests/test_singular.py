@@ -97,3 +97,23 @@ def test_subspace_iteration_finds_what_stands_out():
 def test_padded_with_zeros():
     np.testing.assert_array_equal(padded(np.ones((2, 1)), 3), [[1, 0, 0], [1, 0, 0]])
     np.testing.assert_array_equal(padded(np.ones(2), 3), [1, 1, 0])
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_sparse_links_of_large_graphs_are_found(monkeypatch, sampled):
+    """Four clusters in a ring of sparse links: their values hardly stand out from the rest."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=2000)
+    a = sp.csr_array(
+        (rng.random((2000, 2000)) < np.where(y == (y[:, None] + 1) % 4, 0.007, 0.001)).astype(float)
+    )
+    exact = np.linalg.svd(a.toarray())
+    monkeypatch.setattr(singular, "MANY_NODES", 100)
+    if sampled:
+        monkeypatch.setattr(singular, "SAMPLED_NODES", 100)
+        a = a.astype(np.float32)
+    P, sigma, Q = leading_svd(a, 4)
+    assert P.dtype == (np.float32 if sampled else np.float64)
+    np.testing.assert_allclose(sigma, exact.S[:4], rtol=1e-3)
+    np.testing.assert_allclose(abs(np.linalg.det(P.T @ exact.U[:, :4])), 1, atol=0.01)
+    np.testing.assert_allclose(abs(np.linalg.det(Q.T @ exact.Vh[:4].T)), 1, atol=0.01)

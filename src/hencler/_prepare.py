@@ -187,7 +187,9 @@ def feature_rows(preparation: Preparation, x: Any) -> Any:
             total += preparation.features(x[rows]).T @ z[rows]
         return total
 
-    return linear_operator((n, width), matmat, rmatmat)
+    operator = linear_operator((n, width), matmat, rmatmat)
+    operator.few_passes = True
+    return operator
 
 
 def prepare(x: Any) -> Preparation | None:

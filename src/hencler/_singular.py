@@ -27,6 +27,9 @@ Triples: TypeAlias = tuple[NDArray[Any], NDArray[np.float64], NDArray[Any]]
 _MAX_DENSE = 100
 """Operators with a side up to this, or up to twice the triples asked for, are made dense."""
 
+LOOSE = 0.03
+"""Tolerance of the vectors of large matrices; the values are then right to about 1e-6."""
+
 _SUBSPACE_ROUNDS = 6
 """Rounds of :func:`subspace_svd`, two passes over the data each."""
 
@@ -59,7 +62,9 @@ def leading_triples(
     noise : float
         Norm of what was subtracted to make A, whose rounding errors are still in it.
     exact_up_to : int
-        With more rows and columns than this, the triples are those of :func:`subspace_svd`.
+        With more rows and columns than this the vectors are approximate (:data:`LOOSE`), above
+        :data:`SAMPLED_NODES` also in single precision. Operators that ask for it by an attribute
+        ``few_passes`` are then left to :func:`subspace_svd`.
     """
     small = min(A.shape)
     eps = float(np.finfo(np.float64).eps)
@@ -69,13 +74,14 @@ def leading_triples(
     if isinstance(A, np.ndarray):
         P, sigma, Qt = np.linalg.svd(A, full_matrices=False)
         Q = Qt.T
-    elif small > exact_up_to:
+    elif small > exact_up_to and getattr(A, "few_passes", False):
         P, sigma, Q = subspace_svd(A, s)
         relative = max(relative, float(np.finfo(np.float32).eps))
     else:
-        P, sigma, Q = _lanczos(aslinearoperator(A), s, relative * noise)
+        P, sigma, Q = _lanczos(aslinearoperator(A), s, relative * noise, small > exact_up_to)
         # Iterations on A'A cannot tell smaller values from zero.
-        relative = max(relative, eps**0.5)
+        precision = np.finfo(np.float32).eps if small > SAMPLED_NODES else eps
+        relative = max(relative, float(precision) ** 0.5)
     largest = float(sigma[0]) if sigma.size else 0.0
     zero = max(relative * largest, eps * max(A.shape) * (largest + noise))
     rank = min(s, int(np.count_nonzero(sigma > zero)))
@@ -87,7 +93,8 @@ def subspace_svd(A: Any, s: int) -> Triples:
 
     Subspace iteration with some more columns than asked for. It needs few passes over the
     data, each with many columns at once, where Lanczos needs hundreds with one: what counts when
-    the data lie on a disk. Values that stand out from the rest are found to several digits.
+    the data lie on a disk. Values that stand out from the rest are found to several digits; for
+    sparse links, where none does, it is not enough.
     """
     rng = np.random.default_rng(0)
     columns = min(s + 20, *A.shape)
@@ -99,21 +106,24 @@ def subspace_svd(A: Any, s: int) -> Triples:
     return P[:, :s], sigma[:s].astype(np.float64), Q @ Wt[:s].T
 
 
-def _lanczos(A: Any, s: int, zero: float) -> Triples:
+def _lanczos(A: Any, s: int, zero: float, loose: bool) -> Triples:
     """Leading `s` triples of an operator, from the eigenvectors of A'A or AA', the smaller one."""
     if A.shape[0] < A.shape[1]:
-        Q, sigma, P = _lanczos(A.T, s, zero)
+        Q, sigma, P = _lanczos(A.T, s, zero, loose)
         return P, sigma, Q
     n, m = A.shape
     rng = np.random.default_rng(0)
-    start = rng.standard_normal(m)
+    dtype = np.float32 if m > SAMPLED_NODES else np.float64
+    start = rng.standard_normal(m).astype(dtype)
     if np.linalg.norm(A @ start) <= zero * np.sqrt(m):
         # Centring left nothing; Lanczos cannot start from a zero vector.
         return np.zeros((n, 0)), np.zeros(0), np.zeros((m, 0))
-    gram = LinearOperator((m, m), matvec=lambda x: A.rmatvec(A.matvec(x)), dtype=np.float64)
+    gram = LinearOperator((m, m), matvec=lambda x: A.rmatvec(A.matvec(x)), dtype=dtype)
     # Random restarts inside Lanczos must not depend on the system's noise: svds leaves them to it.
-    seeded = {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
-    _, vectors = eigsh(gram, k=s, v0=start, **seeded)
+    options: dict[str, Any] = {"tol": LOOSE, "ncv": s + max(s + 1, 40)} if loose else {}
+    if "rng" in inspect.signature(eigsh).parameters:
+        options["rng"] = rng
+    _, vectors = eigsh(gram, k=s, v0=start, **options)
     basis, _ = np.linalg.qr(vectors)
     # Singular vectors within the subspace from A itself: more exact than from A'A.
     P, sigma, Wt = np.linalg.svd(A.matmat(basis), full_matrices=False)

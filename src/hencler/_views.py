@@ -124,4 +124,6 @@ def _operator(features: Any, left: Any, left_t: Any, rows: int) -> Any:
     def rmatmat(z: Any) -> Any:
         return features.T @ left_t(z)
 
-    return linear_operator((rows, features.shape[1]), matmat, rmatmat)
+    operator = linear_operator((rows, features.shape[1]), matmat, rmatmat)
+    operator.few_passes = getattr(features, "few_passes", False)
+    return operator

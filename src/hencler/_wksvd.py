@@ -479,6 +479,7 @@ def _matrix_free(
         return _scaled(root2, psi @ t - (mean_psi @ t).astype(y.dtype))
 
     operator = linear_operator((phi.shape[0], psi.shape[0]), matmat, rmatmat)
+    operator.few_passes = any(getattr(x, "few_passes", False) for x in (phi, psi))
     noise = _removed_norm(w1, w2, psi @ mean_phi, phi @ mean_psi)
     h_e, sigma, h_r = leading_triples(operator, min(s, phi.shape[1]), noise=noise)
     right, left = _scaled(root2, h_r), _scaled(root1, h_e)
