@@ -733,6 +733,34 @@ def bench_scale(
     out.print(str(store))
 
 
+@bench_app.command("generated")
+def bench_generated(
+    seeds: Annotated[int, typer.Option(min=1, help="Graphs of each kind.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="Graphs at a time.")] = 1,
+    store: Annotated[Path, typer.Option("--out", help="File to write.")] = RESULTS
+    / "generated.json",
+    page: Annotated[Path | None, typer.Option(help="File whose marked table to renew.")] = None,
+    only_tables: Annotated[bool, typer.Option(help="Run nothing, only write tables.")] = False,
+) -> None:
+    """The default on generated graphs of many kinds, beside each of its views alone.
+
+    Example: hencler bench generated --seeds 1 --jobs 2
+    """
+    from .bench.generated import render, run
+
+    def show(row: dict[str, Any]) -> None:
+        kind = f"{row['pattern']} links, attributes {row['attributes']}"
+        out.print(f"{kind}: NMI {100 * row['nmi']:.1f}")
+
+    if only_tables:
+        result = json.loads(store.read_text())
+    else:
+        result = run(store, seeds=seeds, jobs=jobs, progress=show)
+    if page is not None:
+        _renew(page, render(result))
+    out.print(render(result), markup=False, highlight=False, soft_wrap=True)
+
+
 @bench_app.command("trust")
 def bench_trust(
     parts: Annotated[str | None, typer.Option(help="Names, with commas; default: all.")] = None,
