@@ -42,13 +42,23 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[docs]'
 	touch $@
 
+$(VENV)/.release: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[release]'
+	touch $@
+
 lowest:  ## the tests with the lowest versions that pyproject.toml allows (gigabytes: torch)
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --quiet -c constraints-lowest.txt -e '.[test]'
-	$(VENV)-lowest/bin/python -m pytest -p no:cacheprovider
+	rm -f $(VENV)-lowest/tests.xml
+	-$(VENV)-lowest/bin/python -m pytest -p no:cacheprovider --junitxml=$(VENV)-lowest/tests.xml
+	$(VENV)-lowest/bin/python packaging/outcome.py tests $(VENV)-lowest/tests.xml \
+		benchmarks/results/lowest.json constraints-lowest.txt
 
 coverage: $(VENV)/.dev  ## lines of src/hencler, without bench, that the tests reach
-	$(BIN)/python -m pytest --cov=hencler --cov-report=term --cov-fail-under=95
+	$(BIN)/python -m pytest --cov=hencler --cov-report=term --cov-fail-under=95 \
+		--cov-report=json:$(VENV)/coverage.json
+	$(BIN)/python packaging/outcome.py coverage $(VENV)/coverage.json \
+		benchmarks/results/coverage.json
 
 mutation:  ## small faults in three modules that their tests must notice (an hour or more)
 	$(PYTHON) -m venv $(VENV)-mutation
@@ -58,17 +68,16 @@ mutation:  ## small faults in three modules that their tests must notice (an hou
 	$(VENV)-mutation/bin/python -m mutmut run --max-children 2
 	$(VENV)-mutation/bin/python packaging/mutation.py benchmarks/results/mutation.json
 
-audit: $(VENV)/.dev  ## known vulnerabilities of everything that is pinned
-	$(PIP) '.[audit]'
-	$(BIN)/python -m pip_audit -r constraints.txt --no-deps --disable-pip
+audit: $(VENV)/.release  ## known vulnerabilities of everything that is pinned; needs the network
+	$(BIN)/python packaging/audit.py constraints.txt
 
-licences: $(VENV)/.core  ## docs/licences.md
+licences: $(VENV)/.release  ## docs/licences.md
 	$(BIN)/python packaging/supply_chain.py licences docs/licences.md
 
-build: $(VENV)/.core sbom  ## the wheel, with its bill of materials beside it
+build: $(VENV)/.release sbom  ## the wheel, with its bill of materials beside it
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
-sbom: $(VENV)/.core  ## dist/sbom.json, CycloneDX
+sbom: $(VENV)/.release  ## dist/sbom.json, CycloneDX
 	$(BIN)/python packaging/supply_chain.py sbom dist/sbom.json
 
 clean:

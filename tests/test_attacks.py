@@ -5,24 +5,26 @@ import io
 import json
 import os
 import pickle
+import re
 import resource
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hencler import Graph, HeNCler, load_dataset, make_heterophilous_graph
+from hencler import Graph, HeNCler, load_dataset, make_heterophilous_graph, report
 from hencler._config import read_settings
 from hencler._errors import FileFormatError, HenclerError, ModelFileError
 from hencler._limits import check_expansion
 from hencler._run import read_run, write_run
 from hencler.bench.fuzz import TARGETS, make_targets, mutate
 from hencler.cli import main
-from hencler.io import read_graph, read_labels
+from hencler.io import convert, read_graph, read_labels, write_store
 from hencler.report import write_report
 
 GRAPHML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{}</graphml>'
@@ -69,6 +71,8 @@ def test_decompression_bomb_in_npz(tmp_path, little_memory):
     features = zip_bomb(tmp_path / "f.npz", "x.npy", (2, 20_000_000), "<f8")
     with pytest.raises(FileFormatError, match="would expand to"):
         read_graph(edges, features=features)
+    with pytest.raises(FileFormatError, match="would expand to"):
+        convert(edges, tmp_path / "store", features=features)
 
 
 def test_decompression_bomb_in_parquet(tmp_path, little_memory):
@@ -80,9 +84,16 @@ def test_decompression_bomb_in_parquet(tmp_path, little_memory):
     table = pa.table({"source": many, "target": many})
     pq.write_table(table, tmp_path / "g.parquet", compression="zstd")
     assert (tmp_path / "g.parquet").stat().st_size < 500_000
-    for read in (read_graph, read_labels):
+    (tmp_path / "e.csv").write_text("0,1\n")
+    for read in (
+        read_graph,
+        read_labels,
+        lambda p: convert(p, tmp_path / "store"),
+        lambda p: convert(tmp_path / "e.csv", tmp_path / "store", features=p),
+    ):
         with pytest.raises(FileFormatError, match="would expand to"):
             read(tmp_path / "g.parquet")
+    assert not (tmp_path / "store").exists()
 
 
 def test_what_real_files_expand_to_is_allowed(tmp_path):
@@ -148,14 +159,20 @@ def test_arrays_that_announce_more_than_they_hold(tmp_path, shape, suffix, littl
             archive.writestr("x.npy", header.getvalue() + bytes(64))
     with pytest.raises(HenclerError):
         read_graph(tmp_path / "e.csv", features=path)
+    with pytest.raises(HenclerError):
+        convert(tmp_path / "e.csv", tmp_path / "store", features=path)
+    if suffix == "npy":
+        with pytest.raises(HenclerError):
+            convert(path, tmp_path / "store")
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "pipe"])
 def test_devices_and_pipes_are_no_files(tmp_path, target):
     path = tmp_path / "g.csv"
     os.mkfifo(path) if target == "pipe" else path.symlink_to(target)
-    with pytest.raises(FileFormatError, match="device or a pipe"):
-        read_graph(path)
+    for read in (read_graph, lambda p: convert(p, tmp_path / "store")):
+        with pytest.raises(FileFormatError, match="device or a pipe"):
+            read(path)
 
 
 # --- code ------------------------------------------------------------------------------------
@@ -185,7 +202,13 @@ def test_pickled_objects_are_not_loaded(tmp_path):
     for name in ("f.npz", "f.npy", "p.npy", "p.npz"):
         with pytest.raises(HenclerError):
             read_graph(tmp_path / "e.csv", features=tmp_path / name)
+        with pytest.raises(HenclerError):
+            convert(tmp_path / "e.csv", tmp_path / "store", features=tmp_path / name)
+    for name in ("f.npy", "p.npy"):
+        with pytest.raises(HenclerError):
+            convert(tmp_path / name, tmp_path / "store")
     assert not mark.exists()
+    assert not (tmp_path / "store").exists()
 
 
 def test_entities_are_not_expanded(put, tmp_path):
@@ -242,15 +265,21 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def hostile_run(tmp_path_factory):
+@pytest.fixture(scope="module", params=["store", "paper"])
+def hostile_run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     n = len(HOSTILE)
     rng = np.random.default_rng(0)
     graph = Graph(
         rng.random((n, n)) < 0.4, rng.random((n, n)), ids=HOSTILE, attribute_names=HOSTILE
     )
-    model = HeNCler(2, view="own", learned_maps=False, random_state=0).fit(graph)
+    options = {"view": "own", "learned_maps": False}
+    if request.param == "paper":
+        options = {"preset": "paper", "epochs": 2, "device": "cpu"}
+    if request.param == "store":
+        write_store(graph, folder / "store")
+        graph = read_graph(folder / "store")
+    model = HeNCler(2, **options, random_state=0).fit(graph)
     source = HOSTILE[1]
     write_run(folder, graph, model, seconds=0.0, source=source, truth=np.array(HOSTILE),
               warnings=HOSTILE)  # fmt: skip
@@ -287,6 +316,15 @@ def test_hostile_names_come_back_unchanged(hostile_run):
     ids, _ = read_labels(folder / "labels.csv")
     assert ids.tolist() == HOSTILE
     assert read_graph(folder / "graph.npz").ids.tolist() == graph.ids.tolist()
+
+
+def test_the_rule_by_which_the_download_guards_formulas():
+    # The same as in the browser's test, for machines without one.
+    script = (Path(report.__file__).parent / "page.js").read_text(encoding="utf-8")
+    rule = re.search(r"plain = /(.+?)/\.test\(text\) && !/(.+?)/\.test\(text\)", script)
+    formula, number = (re.compile(part.replace("$", r"\Z")) for part in rule.groups())
+    guarded = [t for t in HOSTILE if formula.search(t) and not number.search(t)]
+    assert guarded == ['=HYPERLINK("http://x")', "-1+1", "@SUM(A1)", "\t=1"]
 
 
 # --- ids and encodings -----------------------------------------------------------------------
@@ -358,6 +396,10 @@ def test_a_damaged_file_is_one_line_on_the_command_line(
         command = ["fit", "--config", bad]
     elif kind == "store":
         command = ["fit", tmp_path, "-k", "2"]
+    elif kind == "convert":
+        command = ["convert", bad, "--out", tmp_path / "made"]
+    elif kind == "convert_nodes":
+        command = ["convert", edges, "--features", bad, "--out", tmp_path / "made"]
     if command[0] == "fit":
         command += ["--out", tmp_path / "out"]
     monkeypatch.setattr(sys, "argv", ["hencler", *map(str, command)])

@@ -21,6 +21,10 @@ def test_full_disks():
     assert result["refused_with_a_typed_error"] == result["earlier_run_intact"] == 10
 
 
+def test_the_order_of_the_nodes():
+    assert trust.order(graphs=1)["equal"] == {"default": 1, "paper": 1, "released": 1}
+
+
 def test_many_fits_give_the_same():
     result = trust.load(fits=6, graphs=2)
     assert result["same_labels_as_the_first_time"] == 6
@@ -55,10 +59,14 @@ def test_parts_are_put_beside_each_other(tmp_path, monkeypatch):
     store.write_text(json.dumps({"load": {"fits": 1}}))
     disk = {"writes": 7, "refused_with_a_typed_error": 7, "earlier_run_intact": 7}
     monkeypatch.setitem(trust.PARTS, "disk", lambda: disk)
-    result = trust.run(store, ["disk"])
+    said = []
+    result = trust.run(store, ["disk"], progress=said.append)
+    assert said[0] == "disk ..."
+    assert said[1].startswith("disk: 0 s")
     assert json.loads(store.read_text()) == result
     assert result["load"] == {"fits": 1}
     assert result["disk"]["writes"] == 7
+    assert result["disk"]["took_seconds"] >= 0
     assert result["disk"]["environment"]["python"]
     with pytest.raises(ParameterError, match="no such part"):
         trust.run(store, ["disc"])
@@ -72,8 +80,9 @@ def test_the_table_has_a_row_for_every_part():
             "nothing_left_over": 3, "programs_killed": 1, "programs_resumed_bit_equal": 1,
         },
         "disk": {"writes": 5, "refused_with_a_typed_error": 5, "earlier_run_intact": 5},
+        "order": {"graphs": 2, "equal": {"default": 2, "paper": 1}},
         "load": {**part, "graphs": 2, "same_labels_as_the_first_time": 1000},
-        "leak": {"default": part, "environment": {}},
+        "leak": {"default": part, "environment": {}, "took_seconds": 1.0},
         "processes": {
             "processes": 8, "own_folders_equal_to_a_run_alone": 8, "shared_folder_finished": 1,
             "shared_folder_refused": 7, "shared_folder_equal_to_a_run_alone": True,
@@ -87,7 +96,8 @@ def test_the_table_has_a_row_for_every_part():
     assert "| 1,000,000 | 0 findings" in table
     assert "+1.0 MiB resident" in table
     assert "1 finished, 7 refused; the result is whole" in table
-    assert table.count("\n") == 2 + 9
+    assert "`paper` | 2 | 1 with the same clusters" in table
+    assert table.count("\n") == 2 + 11
 
 
 def test_fuzz_counts_are_taken_up(tmp_path):

@@ -91,6 +91,21 @@ def test_names_in_the_order_of_the_table(tmp_path, way):
     check(tmp_path, tmp_path / "edges.csv", features=tmp_path / "nodes.csv")
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_list_of_nodes_without_attributes(suffix, tmp_path):
+    (tmp_path / "e.csv").write_text("a,b\nb,c\n")
+    nodes = tmp_path / f"n.{suffix}"
+    if suffix == "csv":
+        nodes.write_text("id\nc\nb\na\nalone\n")
+    else:
+        pq = pytest.importorskip("pyarrow.parquet")
+        import pyarrow as pa
+
+        pq.write_table(pa.table({"id": ["c", "b", "a", "alone"]}), nodes)
+    store = check(tmp_path, tmp_path / "e.csv", features=nodes)
+    assert store.ids.tolist() == ["c", "b", "a", "alone"]
+
+
 def test_integers_and_texts_are_compared_as_texts(tmp_path, way):
     (tmp_path / "edges.csv").write_text("1,2\n2,1\n")
     (tmp_path / "nodes.csv").write_text("id,f\n2,1\nx,2\n1,3\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import pairwise
 from pathlib import Path
 
 import networkx as nx
@@ -165,6 +166,13 @@ def test_subgraph(nodes):
     assert part.ids.tolist() == [["u", "v", "w"][i] for i in index]
     assert part.y.tolist() == [["a", "b", "c"][i] for i in index]
     assert np.array_equal(part.x.toarray(), np.eye(3)[index])
+
+
+def test_links_of_a_subgraph_are_sorted_in_every_order():
+    rng = np.random.default_rng(0)
+    part = Graph(rng.random((30, 30)) < 0.3).subgraph(rng.permutation(30)).adjacency
+    for start, stop in pairwise(part.indptr):
+        assert np.all(np.diff(part.indices[start:stop]) > 0)
 
 
 # --- edge lists and biadjacency --------------------------------------------------------------

@@ -1,39 +1,9 @@
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from scipy.sparse.linalg import aslinearoperator
 
 from hencler import Graph
 from hencler._errors import GraphError
-from hencler._links import LinkColumns, known_links, leading_svd
-
-
-@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array, aslinearoperator])
-@pytest.mark.parametrize("shape", [(120, 90), (40, 30)])
-def test_leading_svd_equals_numpy(wrap, shape):
-    matrix = np.random.default_rng(0).random(shape)
-    left, values, right = leading_svd(wrap(matrix), 5)
-    np.testing.assert_allclose(values, np.linalg.svd(matrix, compute_uv=False)[:5])
-    np.testing.assert_allclose(matrix @ right, left * values, atol=1e-8)
-    assert (left[np.abs(left).argmax(0), range(5)] > 0).all()
-
-
-def test_leading_svd_pads_what_a_matrix_does_not_have():
-    low_rank = np.outer(np.arange(1.0, 101), np.ones(80))
-    left, values, right = leading_svd(low_rank, 3)
-    assert values[0] > 0
-    np.testing.assert_allclose(values[1:], 0)
-    np.testing.assert_allclose(left[:, 1:], 0)
-    assert leading_svd(np.eye(2), 4)[0].shape == (2, 4)
-    assert right.shape == (80, 3)
-
-
-@pytest.mark.parametrize("shape", [(20, 30), (200, 100)])
-def test_leading_svd_of_nothing_is_nothing(shape):
-    left, values, right = leading_svd(sp.csr_array(shape), 3)
-    assert left.shape == (shape[0], 3)
-    assert right.shape == (shape[1], 3)
-    assert not values.any()
+from hencler._links import LinkColumns, known_links
 
 
 def make_graph(n=80, seed=0):

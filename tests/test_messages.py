@@ -165,14 +165,14 @@ def test_message(kind):
 
 
 def test_too_large_a_kernel_matrix(monkeypatch):
-    monkeypatch.setattr("hencler._wksvd._MAX_KERNEL_ENTRIES", 15)
+    monkeypatch.setattr("hencler._wksvd_estimator._MAX_KERNEL_ENTRIES", 15)
     with pytest.raises(HenclerError) as caught:
         fitted(kernel="rbf")
     assert str(caught.value) == (
         "the kernel matrix would have 4 x 4 entries. "
         "Use kernel='linear' on explicit features, or a sparse precomputed S."
     )
-    monkeypatch.setattr("hencler._wksvd._MAX_KERNEL_ENTRIES", 16)
+    monkeypatch.setattr("hencler._wksvd_estimator._MAX_KERNEL_ENTRIES", 16)
     fitted(kernel="rbf")
 
 

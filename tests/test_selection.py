@@ -5,7 +5,14 @@ import pytest
 import scipy.sparse as sp
 
 from hencler._prepare import prepare
-from hencler._selection import Evidence, _shuffled, choose_views, link_excess, reliability
+from hencler._selection import (
+    Evidence,
+    _shuffled,
+    choose_views,
+    link_excess,
+    reliability,
+    sampled_evidence,
+)
 from hencler._views import damped
 
 
@@ -118,3 +125,15 @@ def test_shuffled_attributes_keep_their_values_together():
     np.testing.assert_array_equal(out[:, :2], -out[:, 2:])
     np.testing.assert_array_equal(np.sort(out, axis=0), np.sort(features, axis=0))
     assert not np.array_equal(out[:, 1] - out[:, 0], np.ones(6))
+
+
+def test_a_sample_without_links_is_no_homophily(y, monkeypatch):
+    monkeypatch.setattr("hencler._selection.EVIDENCE_NODES", 60)
+    n = len(y)
+    links = sp.csr_array(([1.0], ([1], [3])), shape=(n, n))  # of every fourth node, none
+    preparation = prepare(words(y))
+    evidence = sampled_evidence(preparation, words(y), links)
+    assert evidence.out.nnz == evidence.into.nnz == 0
+    choice = choose_views(evidence, preparation.groups, links, 3, True)
+    assert choice.evidence["homophily"] == 0
+    assert choice.views == ("own",)

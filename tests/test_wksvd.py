@@ -20,9 +20,9 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hencler._wksvd as wksvd
+import hencler._wksvd_estimator as wksvd_estimator
 from hencler._errors import AttributeDataError, GraphError, ParameterError, ResourceError
 from hencler._wksvd import (
-    WKSVD,
     centre,
     centre_similarity,
     degrees,
@@ -35,6 +35,7 @@ from hencler._wksvd import (
     stationarity_residuals,
     weighted_mean,
 )
+from hencler._wksvd_estimator import WKSVD
 
 SHAPES = {  # n, m, d
     "n > d": (40, 40, 6),
@@ -406,7 +407,7 @@ def test_centring_removes_just_the_trivial_pair_when_degrees_are_equal():
 def test_symmetric_kernel_with_degree_weights_is_kernel_spectral_clustering():
     X = np.random.default_rng(0).standard_normal((30, 2))
     model = WKSVD(3, kernel="rbf").fit(X)
-    omega = wksvd.KERNELS["rbf"](X, X)
+    omega = wksvd_estimator.KERNELS["rbf"](X, X)
     d = omega.sum(1)
     M = np.eye(30) - np.outer(np.ones(30), 1 / d) / (1 / d).sum()
     values, alphas = np.linalg.eig(np.diag(1 / d) @ M @ omega)
@@ -668,7 +669,7 @@ def test_inputs_that_do_not_fit_together_are_refused():
 
 
 def test_kernel_matrices_have_a_largest_size(monkeypatch):
-    monkeypatch.setattr(wksvd, "_MAX_KERNEL_ENTRIES", 80)
+    monkeypatch.setattr(wksvd_estimator, "_MAX_KERNEL_ENTRIES", 80)
     with pytest.raises(ResourceError, match="9 x 9"):
         WKSVD(kernel="rbf").fit(np.ones((9, 2)))
 
@@ -681,14 +682,3 @@ def test_fit_does_not_change_its_input():
         first = WKSVD(2, kernel=kernel).fit_transform(X)
         np.testing.assert_array_equal(X, before)
         np.testing.assert_array_equal(first, WKSVD(2, kernel=kernel).fit(X).e_)
-
-
-def test_subspace_iteration_finds_what_stands_out():
-    rng = np.random.default_rng(0)
-    left, right = (np.linalg.qr(rng.normal(size=(n, 4)))[0] for n in (300, 200))
-    matrix = left @ np.diag([8.0, 4.0, 3.0, 2.0]) @ right.T + 0.01 * rng.normal(size=(300, 200))
-    expected = np.linalg.svd(matrix)
-    P, sigma, Q = wksvd.subspace_svd(sp.csr_array(matrix), 4)
-    np.testing.assert_allclose(sigma, expected[1][:4], rtol=1e-5)
-    np.testing.assert_allclose(np.abs((P * expected[0][:, :4]).sum(axis=0)), 1, atol=1e-4)
-    np.testing.assert_allclose(np.abs((Q.T * expected[2][:4]).sum(axis=1)), 1, atol=1e-4)

@@ -8,7 +8,7 @@ from ._errors import HenclerError, HenclerWarning
 if TYPE_CHECKING:
     from ._estimator import HeNCler
     from ._graph import Graph
-    from ._wksvd import WKSVD
+    from ._wksvd_estimator import WKSVD
     from .datasets import list_datasets, load_dataset, make_heterophilous_graph
     from .io import read_graph
 
@@ -32,7 +32,7 @@ __all__ = [
 _PLACES = {
     "HeNCler": "_estimator",
     "Graph": "_graph",
-    "WKSVD": "_wksvd",
+    "WKSVD": "_wksvd_estimator",
     "list_datasets": "datasets",
     "load_dataset": "datasets",
     "make_heterophilous_graph": "datasets",

@@ -21,6 +21,7 @@ from ._graph import MANY_NODES, SAMPLED_NODES, Graph, check_ids, row_blocks, sam
 from ._learned import LearnedMaps
 from ._links import known_links
 from ._machine import Embedding, Machine
+from ._order import restored
 from ._prepare import Measurements, Preparation, Words, feature_rows, prepare
 from ._progress import announce, steps
 from ._selection import (
@@ -104,6 +105,16 @@ class ClosedFormModel:
         fitted = self.fitted
         del self.fitted
         return fitted
+
+    def restore_order(self, order: NDArray[np.int64], ids: NDArray[Any]) -> None:
+        """Give all nodes the places they had, under `ids`, before they were put in `order`."""
+        e, r, labels = (restored(z, order) for z in self.fitted)
+        self.fitted, self.known_ids = (e, r, labels), ids
+        if self.learned is not None:
+            self.learned.links.restore_order(order)
+        for view, machine in zip(self.views, self.machines):
+            if view == "links":
+                machine.restore_order(order)
 
     def _choose(self, graph: Graph, links: Any) -> None:
         self.evidence = {}

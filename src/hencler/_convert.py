@@ -34,7 +34,13 @@ from .io._edge_list import edge_layout
 from .io._files import PathLike, existing_file, guarded
 from .io._ids import INTEGER, check_id, check_unique, natural, plain_id
 from .io._node_table import TABLE_SUFFIXES, read_table
-from .io._parquet import EdgeColumns, edge_columns, parquet_column, parquet_numbers
+from .io._parquet import (
+    EdgeColumns,
+    edge_columns,
+    open_parquet,
+    parquet_column,
+    parquet_numbers,
+)
 from .io._text import (
     DELIMITERS,
     arrow_options,
@@ -260,7 +266,7 @@ def _parquet_chunks(file: Path, columns: EdgeColumns, text: bool) -> Iterator[_I
 
 def _opened(file: Path) -> Any:
     with guarded(file, "a parquet file"):
-        return optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
+        return open_parquet(file)
 
 
 def _coded(first: int, ends: list[list[str]], weight: Any, file: Path) -> _Texts:
@@ -653,4 +659,4 @@ def _text_rows(file: Path, label: str | None) -> tuple[list[str], Iterator[_Rows
 
 def _text_block(ids: list[str], labels: list[str], values: Any, width: int) -> _Rows:
     y = natural(labels) if labels else None
-    return _Rows(natural(ids), y, np.array(values, dtype=np.float64).reshape(-1, width))
+    return _Rows(natural(ids), y, np.array(values, dtype=np.float64).reshape(len(ids), width))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -28,6 +29,7 @@ from ._errors import GraphError, ModelFileError, ParameterError
 from ._graph import Graph, as_graph, row_blocks
 from ._memory import MemoryPlan, closed_form_plan, network_plan
 from ._network import NetworkModel, default_batch_size
+from ._order import canonical_order, order_bytes, restored
 from ._persistence import CheckpointFile, read_model, write_model
 from ._progress import announce
 from ._ranks import current_ranks
@@ -231,35 +233,43 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
     def _plan(self, graph: Graph, device: torch.device) -> MemoryPlan:
         k = 10 if self.n_clusters == "auto" else int(self.n_clusters)
         if self.preset == "default":
-            return closed_form_plan(graph, n_clusters=k, n_components=self.n_components or 3 * k)
-        return network_plan(
-            graph,
-            n_components=self.n_components or 2 * k,
-            batch_size=self.batch_size or default_batch_size(graph.n_nodes),
-            on_cpu=device.type == "cpu",
-            ranks=current_ranks(device),
-        )
+            plan = closed_form_plan(graph, n_clusters=k, n_components=self.n_components or 3 * k)
+        else:
+            plan = network_plan(
+                graph,
+                n_components=self.n_components or 2 * k,
+                batch_size=self.batch_size or default_batch_size(graph.n_nodes),
+                on_cpu=device.type == "cpu",
+                ranks=current_ranks(device),
+            )
+        if taken := order_bytes(graph):
+            plan = replace(plan, kept=plan.kept | {"graph in its own order": taken})
+        return plan
 
     def _fit(self, graph: Graph) -> None:
         seed = self._seed()
         device = resolve_device(self.device)
         self._plan(graph, device).require(_REMEDIES[self.preset == "default"])
+        # Random draws are by position, which must not depend on the order in the file.
+        order = canonical_order(graph)
+        ordered = graph if order is None else graph.subgraph(order)
         if self.n_clusters == "auto":
             with few_threads(graph.n_nodes):
-                self.n_clusters_ = estimate_n_clusters(graph, random_state=seed)[0]
+                self.n_clusters_ = estimate_n_clusters(ordered, random_state=seed)[0]
         else:
             self.n_clusters_ = int(self.n_clusters)
         self._model: ClosedFormModel | NetworkModel
         if self.preset == "default":
             with few_threads(graph.n_nodes):
-                self._model = model = self._fit_closed_form(graph, seed)
+                self._model = model = self._fit_closed_form(ordered, seed)
             self.views_, self.evidence_ = model.views, model.evidence
             self.history_: list[dict[str, float]] = []
-            self.e_, self.r_, self.labels_ = model.take_fitted()
         else:
-            self._model = network = self._fit_network(graph, seed, device)
+            self._model = network = self._fit_network(ordered, order, seed, device)
             self.history_ = network.history
-            self.e_, self.r_, self.labels_ = network.take_fitted()
+        if order is not None:
+            self._model.restore_order(order, graph.ids)
+        self.e_, self.r_, self.labels_ = self._model.take_fitted()
         self.interrupted_ = self.preset != "default" and len(self.history_) < self.epochs
         self.singular_values_ = self._model.singular_values
         self._graph = graph
@@ -274,7 +284,9 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         model = ClosedFormModel(learn=self.learned_maps, view=view)  # type: ignore[arg-type]
         return model.fit(graph, self.n_clusters_, self.n_components, self.n_init, seed)
 
-    def _fit_network(self, graph: Graph, seed: int, device: torch.device) -> NetworkModel:
+    def _fit_network(
+        self, graph: Graph, order: NDArray[np.int64] | None, seed: int, device: torch.device
+    ) -> NetworkModel:
         k = self.n_clusters_
 
         def on_epoch(epoch: int, losses: Any, embedding: Any) -> None:
@@ -282,7 +294,10 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
                 z = embedding()
                 # Fresh starts every epoch, as in the released code.
                 own = int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0])
-                return KMeansAssigner().fit(z, k, self.n_init, own).predict(z)
+                labels = KMeansAssigner().fit(z, k, self.n_init, own).predict(z)
+                if order is None or len(labels) < len(order):  # another rank than the first
+                    return labels
+                return restored(labels, order)
 
             announce("training", epoch, self.epochs)
             if self.callback is not None:

@@ -222,8 +222,10 @@ class Graph:
         index = np.asarray(nodes)
         index = np.flatnonzero(index) if index.dtype == bool else index
         part = self.adjacency[index][:, index] if self.store is None else _induced(self, index)
+        part = sp.csr_array(part)
+        part.sort_indices()  # which choosing columns in another order does not do
         return self._replace(
-            adjacency=sp.csr_array(part),
+            adjacency=part,
             x=None if self.x is None else self.x[index],
             _ids=self.ids[index],
             y=None if self.y is None else self.y[index],

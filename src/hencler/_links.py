@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, svds
 
 from ._errors import GraphError
-from ._graph import MANY_NODES, SAMPLED_NODES, Graph
+from ._graph import SAMPLED_NODES, Graph
+from ._order import restored
+from ._singular import leading_svd, linear_operator
 from ._state import checked
-from ._wksvd import linear_operator, subspace_svd
 
-__all__ = ["LinkColumns", "known_links", "leading_svd"]
+__all__ = ["LinkColumns", "known_links"]
 
 
 class LinkColumns:
@@ -97,6 +97,11 @@ class LinkColumns:
             made.append(columns)
         return made[0], made[1]
 
+    def restore_order(self, order: NDArray[np.int64]) -> None:
+        """Give the nodes fitted on the places they had before they were put in `order`."""
+        for name in ("left", "right", "out_root", "in_root"):
+            setattr(self, name, restored(getattr(self, name), order))
+
     def state(self) -> dict[str, NDArray[Any]]:
         names = ("left", "right", "out_root", "in_root", "shifts", "norms")
         return {**{n: getattr(self, n) for n in names}, "sigma0": np.array([self.sigma0])}
@@ -146,43 +151,3 @@ def known_links(graph: Graph, known_ids: NDArray[Any], *, required: bool = True)
     rows = np.flatnonzero(same)
     select = sp.csr_array((np.ones(len(rows)), (rows, at[rows])), shape=(n, m))
     return Links((graph.adjacency @ select).tocsr(), (graph.adjacency.T @ select).tocsr())
-
-
-def leading_svd(
-    matrix: Any, k: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Leading k singular triples (P, values, Q), largest first, the same on every call.
-
-    Of matrices with more than :data:`MANY_NODES` rows and columns they are approximate.
-
-    `matrix` is dense, sparse or a LinearOperator of shape (n, m). Signs are fixed by making the
-    largest entry of every left vector positive. Missing ones (k > rank) are zero columns.
-    """
-    n, m = matrix.shape
-    small = min(n, m)
-    if small > MANY_NODES:
-        return subspace_svd(matrix, k)
-    if not np.any(matrix @ np.random.default_rng(1).standard_normal(m)):
-        # Lanczos cannot start from a zero vector; that a product is zero by chance has chance 0.
-        return np.zeros((n, k)), np.zeros(k), np.zeros((m, k))
-    if k >= small or small <= 64:
-        dense = matrix @ np.eye(m) if isinstance(matrix, LinearOperator) else matrix
-        dense = dense.toarray() if sp.issparse(dense) else np.asarray(dense)
-        left, values, right_t = np.linalg.svd(dense, full_matrices=False)
-        left, values, right = left[:, :k], values[:k], right_t[:k].T
-    else:
-        start = np.random.default_rng(0).standard_normal(small)
-        left, values, right_t = svds(matrix, k=k, v0=start, solver="arpack")
-        order = np.argsort(-values)
-        left, values, right = left[:, order], values[order], right_t[order].T
-    if values.size < k:
-        lack = k - values.size
-        left = np.pad(left, ((0, 0), (0, lack)))
-        right = np.pad(right, ((0, 0), (0, lack)))
-        values = np.pad(values, (0, lack))
-    # ARPACK returns arbitrary vectors for values that are zero up to rounding.
-    dead = values <= values.max(initial=0.0) * max(n, m) * np.finfo(np.float64).eps
-    left[:, dead], right[:, dead], values[dead] = 0.0, 0.0, 0.0
-    signs = np.sign(left[np.abs(left).argmax(axis=0), np.arange(k)])
-    signs[signs == 0] = 1.0
-    return left * signs, values, right * signs

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._graph import MANY_NODES, SAMPLED_NODES
-from ._links import leading_svd
+from ._order import restored
+from ._singular import leading_svd
 from ._state import checked
 from ._wksvd import degrees, similarity_degrees, solve_dual, solve_primal, solve_projections
 
@@ -74,6 +75,11 @@ class Machine:
         self.U, self.V = root2[:, None] * h_r, root1[:, None] * h_e
         self.mean_phi = self.mean_psi = np.zeros(n)
         return self
+
+    def restore_order(self, order: NDArray[np.int64]) -> None:
+        """After :meth:`fit_links`: give the nodes the places they had before `order`."""
+        for name in ("U", "V", "mean_phi", "mean_psi", "phi_sum", "psi_sum"):
+            setattr(self, name, restored(getattr(self, name), order))
 
     def _weigh(
         self, d1: NDArray[Any], d2: NDArray[Any], regularization: float

@@ -191,7 +191,7 @@ def _large_closed_form_plan(graph: Graph, s: int) -> MemoryPlan:
     }
     stages = {
         "evidence for the views": evidence + 70 * links,
-        "singular vectors": 4 * n * (s + 20) * 7,
+        "singular vectors": 4 * n * max((s + 20) * 7, 8 * s + 41),
         "clusters": 8 * min(60 * n * s, 5 << 24),
     }
     return MemoryPlan(kept, stages, mapped_bytes(graph))

@@ -17,6 +17,7 @@ from ._errors import HenclerWarning, ModelFileError, ParameterError
 from ._graph import Graph, check_ids, row_blocks
 from ._links import LinkColumns, known_links
 from ._model import HeNClerNet, Losses, ModelConfig, Statistics, Variant
+from ._order import restored
 from ._ranks import Ranks, current_ranks
 from ._stability import Reassign
 from ._state import checked
@@ -137,6 +138,18 @@ class NetworkModel:
         fitted = self.e, self.r, self.labels
         del self.e, self.r, self.labels
         return fitted
+
+    def restore_order(self, order: NDArray[np.int64], ids: NDArray[Any]) -> None:
+        """Give all nodes the places they had, under `ids`, before they were put in `order`.
+
+        A rank that has its own nodes alone leaves these in that order.
+        """
+        fitted = self.e, self.r, self.labels
+        if len(self.labels) == len(order):
+            self.e, self.r, self.labels = (restored(z, order) for z in fitted)
+        if self.links is not None:
+            self.links.restore_order(order)
+            self.known_ids = ids
 
     def inputs(self, graph: Graph) -> NodeInputs:
         """The network's inputs for a graph."""

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from ._errors import ModelFileError
 from ._graph import SAMPLED_NODES, row_blocks, sampled_nodes
-from ._links import leading_svd
+from ._singular import leading_svd, linear_operator
 from ._state import checked
-from ._wksvd import linear_operator
 
 __all__ = ["Measurements", "Preparation", "Words", "feature_rows", "prepare"]
 
@@ -188,7 +187,9 @@ def feature_rows(preparation: Preparation, x: Any) -> Any:
             total += preparation.features(x[rows]).T @ z[rows]
         return total
 
-    return linear_operator((n, width), matmat, rmatmat)
+    operator = linear_operator((n, width), matmat, rmatmat)
+    operator.few_passes = True
+    return operator
 
 
 def prepare(x: Any) -> Preparation | None:

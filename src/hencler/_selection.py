@@ -6,6 +6,7 @@ of the data with the other. The draws are fixed, so that the choice does not dep
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_mutual_info_score
 
 from ._graph import sampled_nodes
@@ -197,6 +199,8 @@ def homophily(content: Evidence, own: Machine) -> float:
     directions = own.V / np.maximum(np.linalg.norm(own.V, axis=0), np.finfo(float).tiny)
     both = (content.out + content.into).tocsr()
     linked = np.diff(both.indptr) > 0
+    if not linked.any():  # links there are, but none in the sample
+        return 0.0
     means = (walk_matrix(both) @ (content.around @ directions))[linked]
     scores = (content.own @ directions)[linked]
     scores, means = scores - scores.mean(axis=0), means - means.mean(axis=0)
@@ -249,7 +253,10 @@ def reliability(
                 maps = half.maps(view)
                 machine = Machine().fit(*maps, k, ATTRIBUTE_REGULARIZATION)
                 rows = machine.embed(*maps).walk_rows(k)
-            labels.append(KMeans(k, n_init=3, random_state=0).fit_predict(rows))
+            with warnings.catch_warnings():
+                # Half of the data may have fewer distinct rows than k; then it agrees less.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                labels.append(KMeans(k, n_init=3, random_state=0).fit_predict(rows))
         scores.append(adjusted_mutual_info_score(*labels))
     return float(np.mean(scores))
 

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._graph import SAMPLED_NODES
-from ._wksvd import linear_operator
+from ._singular import linear_operator
 
 __all__ = [
     "FeatureMaps",
@@ -124,4 +124,6 @@ def _operator(features: Any, left: Any, left_t: Any, rows: int) -> Any:
     def rmatmat(z: Any) -> Any:
         return features.T @ left_t(z)
 
-    return linear_operator((rows, features.shape[1]), matmat, rmatmat)
+    operator = linear_operator((rows, features.shape[1]), matmat, rmatmat)
+    operator.few_passes = getattr(features, "few_passes", False)
+    return operator

@@ -1,4 +1,4 @@
-r"""Weighted kernel singular value decomposition (wKSVD): pure functions and an estimator.
+r"""Weighted kernel singular value decomposition (wKSVD): pure functions.
 
 Rows x_i (i = 1 ... n) and columns z_j (j = 1 ... m) have feature maps phi and psi in R^d, stacked
 as Phi (n, d) and Psi (m, d); S = Phi Psi' is their similarity, in general neither symmetric nor
@@ -21,40 +21,32 @@ two feature maps and never forms S; `solve_dual` needs S alone.
 
 from __future__ import annotations
 
-import inspect
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.cluster import KMeans
-from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from ._errors import AttributeDataError, GraphError, ParameterError, ResourceError
-from ._graph import SAMPLED_NODES, check_attributes, row_blocks
-from ._kernels import KERNELS
+from ._errors import AttributeDataError, GraphError, ParameterError
+from ._graph import row_blocks
+from ._singular import column_signs, leading_triples, linear_operator, padded
 
 __all__ = [
-    "WKSVD",
     "WKSVDSolution",
     "centre",
     "centre_similarity",
+    "check_weights",
     "degrees",
     "fenchel_young_gap",
-    "linear_operator",
     "primal_objective",
+    "project",
     "random_walk_weights",
     "similarity_degrees",
     "solve_dual",
     "solve_primal",
     "solve_projections",
     "stationarity_residuals",
-    "subspace_svd",
     "weighted_mean",
 ]
 
@@ -69,20 +61,6 @@ _MAX_CORE = 1024
 
 _QR_ROWS = 2048
 """Rows in one step of the QR decomposition: what stays in cache is ten times as fast."""
-
-_SUBSPACE_ROUNDS = 6
-"""Rounds of :func:`subspace_svd`, two passes over the data each."""
-
-_MAX_KERNEL_ENTRIES = 1 << 27
-"""Entries of the largest kernel matrix that is formed: 1 GiB, n = m = 11,585."""
-
-
-# Whether values are finite is checked elsewhere, where the error can name the place.
-_ACCEPTED = {
-    "accept_sparse": "csr",
-    "dtype": (np.float64, np.float32),
-    "ensure_all_finite": False,
-}
 
 
 class WKSVDSolution(NamedTuple):
@@ -315,13 +293,13 @@ def solve_dual(
     """
     S = _as_similarity(S)
     n, m = S.shape
-    w1, w2 = _check_weights(w1, n, "w1"), _check_weights(w2, m, "w2")
+    w1, w2 = check_weights(w1, n, "w1"), check_weights(w2, m, "w2")
     mean_phi = (S.T @ w1) / w1.sum() if center else np.zeros(m)
     mean_psi = (S @ w2) / w2.sum() if center else np.zeros(n)
     noise = _removed_norm(w1, w2, mean_phi, mean_psi)
-    h_e, sigma, h_r = _leading_triples(_weighted(S, w1, w2, center), s, noise)
-    h_e, sigma, h_r = _pad(h_e, s), _pad(sigma, s), _pad(h_r, s)
-    signs = _signs(h_e)
+    h_e, sigma, h_r = leading_triples(_weighted(S, w1, w2, center), s, noise=noise)
+    h_e, sigma, h_r = padded(h_e, s), padded(sigma, s), padded(h_r, s)
+    signs = column_signs(h_e)
     h_e, h_r = h_e * signs, h_r * signs
     root1, root2 = np.sqrt(w1)[:, None], np.sqrt(w2)[:, None]
     return WKSVDSolution(
@@ -366,13 +344,6 @@ def _scaled(root: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:
     return (root if x.ndim == 1 else root[:, None]) * x
 
 
-def linear_operator(shape: tuple[int, int], matmat: Any, rmatmat: Any) -> Any:
-    """LinearOperator from two functions that take vectors as well as matrices."""
-    return LinearOperator(
-        shape, matvec=matmat, rmatvec=rmatmat, matmat=matmat, rmatmat=rmatmat, dtype=np.float64
-    )
-
-
 # --- the primal ---------------------------------------------------------------------------------
 
 
@@ -405,12 +376,12 @@ def solve_primal(
             f"phi has {phi.shape[1]} features and psi has {psi.shape[1]}",
             remedy="Give both the same number, or use a kernel",
         )
-    w1 = _check_weights(w1, phi.shape[0], "w1")
-    w2 = _check_weights(w2, psi.shape[0], "w2")
+    w1 = check_weights(w1, phi.shape[0], "w1")
+    w2 = check_weights(w2, psi.shape[0], "w2")
     U, V, sigma, mean_phi, mean_psi = solve_projections(phi, psi, w1, w2, s, center=center)
-    e, r = _project(phi, mean_phi, U), _project(psi, mean_psi, V)
+    e, r = project(phi, mean_phi, U), project(psi, mean_psi, V)
     h_e, h_r = _dual_variables(e, w1, sigma), _dual_variables(r, w2, sigma)
-    signs = _signs(h_e)
+    signs = column_signs(h_e)
     # In place: these are the arrays that are large where n is.
     for array in (U, V, e, r, h_e, h_r):
         array *= signs.astype(array.dtype)
@@ -434,7 +405,7 @@ def solve_projections(
     mean_phi, mean_psi = _mean(phi, w1, center), _mean(psi, w2, center)
     factorise = _by_qr if _core_is_small(phi, psi) else _matrix_free
     U, sigma, V = factorise(phi, psi, w1, w2, mean_phi, mean_psi, s)
-    return Projections(_pad(U, s), _pad(V, s), _pad(sigma, s), mean_phi, mean_psi)
+    return Projections(padded(U, s), padded(V, s), padded(sigma, s), mean_phi, mean_psi)
 
 
 def _as_features(x: Any) -> Any:
@@ -508,8 +479,9 @@ def _matrix_free(
         return _scaled(root2, psi @ t - (mean_psi @ t).astype(y.dtype))
 
     operator = linear_operator((phi.shape[0], psi.shape[0]), matmat, rmatmat)
+    operator.few_passes = any(getattr(x, "few_passes", False) for x in (phi, psi))
     noise = _removed_norm(w1, w2, psi @ mean_phi, phi @ mean_psi)
-    h_e, sigma, h_r = _leading_triples(operator, min(s, phi.shape[1]), noise)
+    h_e, sigma, h_r = leading_triples(operator, min(s, phi.shape[1]), noise=noise)
     right, left = _scaled(root2, h_r), _scaled(root1, h_e)
     U = psi.T @ right - np.outer(mean_psi, right.sum(0))
     V = phi.T @ left - np.outer(mean_phi, left.sum(0))
@@ -539,7 +511,7 @@ def _mean(features: Any, w: NDArray[Any], center: bool) -> NDArray[np.float64]:
     return total / w.sum()
 
 
-def _project(features: Any, mean: NDArray[Any], coefficients: NDArray[Any]) -> NDArray[Any]:
+def project(features: Any, mean: NDArray[Any], coefficients: NDArray[Any]) -> NDArray[Any]:
     """(features - mean) @ coefficients, shape (n, s), in the precision of the features."""
     dtype = (
         np.float32 if features.dtype.itemsize <= 4 and features.dtype.kind == "f" else np.float64
@@ -566,82 +538,7 @@ def _dual_variables(e: NDArray[Any], w: NDArray[Any], sigma: NDArray[np.float64]
     return h
 
 
-# --- singular triples ---------------------------------------------------------------------------
-
-
-def _leading_triples(
-    A: Any, s: int, noise: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """At most `s` leading triples (H_e, sigma, H_r) of A with sigma above rounding errors.
-
-    `noise` is the norm of what centring took away, whose rounding errors are still in A.
-    """
-    small = min(A.shape)
-    eps = float(np.finfo(np.float64).eps)
-    relative = eps * max(A.shape)
-    if not isinstance(A, np.ndarray) and small <= max(2 * s + 1, 100):
-        A = _materialised(A)
-    if isinstance(A, np.ndarray):
-        u, sigma, vt = np.linalg.svd(A, full_matrices=False)
-    elif small > SAMPLED_NODES:
-        u, sigma, v = subspace_svd(A, s)
-        vt = v.T
-        relative = max(relative, float(np.finfo(np.float32).eps))
-    else:
-        u, sigma, vt = _lanczos(A, s, relative * noise)
-        # Iterations on A'A cannot tell smaller values from zero.
-        relative = max(relative, eps**0.5)
-    largest = float(sigma[0]) if sigma.size else 0.0
-    tolerance = max(relative * largest, eps * max(A.shape) * (largest + noise))
-    rank = min(s, int(np.count_nonzero(sigma > tolerance)))
-    return u[:, :rank], sigma[:rank], vt[:rank].T
-
-
-def _materialised(A: Any) -> NDArray[np.float64]:
-    """An operator with one short side as an array."""
-    n, m = A.shape
-    dense = A.matmat(np.eye(m)) if m <= n else A.rmatmat(np.eye(n)).T
-    return np.asarray(dense, dtype=np.float64)
-
-
-def subspace_svd(A: Any, s: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Leading `s` triples (P, sigma, Q) of a large matrix or operator, in single precision.
-
-    Subspace iteration with some more columns than asked for. It needs few passes over the
-    data, each with many columns at once, where Lanczos needs hundreds with one: what counts when
-    the data lie on a disk. Values that stand out from the rest are found to several digits.
-    """
-    rng = np.random.default_rng(0)
-    columns = min(s + 20, *A.shape)
-    Q = rng.standard_normal((A.shape[1], columns), dtype=np.float32)
-    for _ in range(_SUBSPACE_ROUNDS):
-        P = np.linalg.qr(np.asarray(A @ Q, dtype=np.float32))[0]
-        Q = np.linalg.qr(np.asarray(A.T @ P, dtype=np.float32))[0]
-    P, sigma, Wt = np.linalg.svd(np.asarray(A @ Q, dtype=np.float32), full_matrices=False)
-    return P[:, :s], sigma[:s].astype(np.float64), Q @ Wt[:s].T
-
-
-def _lanczos(
-    A: Any, s: int, zero: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Leading `s` triples of an operator, from the eigenvectors of A'A or AA', the smaller one."""
-    if A.shape[0] < A.shape[1]:
-        v, sigma, ut = _lanczos(A.T, s, zero)
-        return ut.T, sigma, v.T
-    n, m = A.shape
-    rng = np.random.default_rng(0)
-    start = rng.standard_normal(m) / np.sqrt(m)
-    if np.linalg.norm(A @ start) <= zero:
-        # Centring left nothing; Lanczos cannot start from a zero vector.
-        return np.zeros((n, 0)), np.zeros(0), np.zeros((0, m))
-    gram = LinearOperator((m, m), matvec=lambda x: A.rmatvec(A.matvec(x)), dtype=np.float64)
-    # Random restarts inside Lanczos must not depend on global state either.
-    seeded = {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
-    _, vectors = eigsh(gram, k=s, v0=start, **seeded)
-    basis, _ = np.linalg.qr(vectors)
-    # Singular vectors within the subspace from A itself: more exact than from A'A.
-    u, sigma, wt = np.linalg.svd(A.matmat(basis), full_matrices=False)
-    return u, sigma, wt @ basis.T
+# --- weights and what centring removes ---------------------------------------------------------
 
 
 def _removed_norm(
@@ -653,21 +550,7 @@ def _removed_norm(
     return float(rows + columns)
 
 
-def _signs(h_e: NDArray[Any]) -> NDArray[np.float64]:
-    """Signs that make the largest entry of each column positive, shape (s,)."""
-    if not h_e.size:
-        return np.ones(h_e.shape[1])
-    largest = h_e[np.abs(h_e).argmax(axis=0), np.arange(h_e.shape[1])]
-    return np.where(largest < 0, -1.0, 1.0)
-
-
-def _pad(array: NDArray[Any], s: int) -> NDArray[Any]:
-    """Zero columns (or entries) up to s."""
-    missing = s - array.shape[-1]
-    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
-
-
-def _check_weights(w: Any, n: int, name: str) -> NDArray[np.float64]:
+def check_weights(w: Any, n: int, name: str) -> NDArray[np.float64]:
     w = np.asarray(w, dtype=np.float64)
     if w.shape != (n,):
         raise ParameterError(f"{name} has shape {w.shape}", remedy=f"Give {n} positive numbers")
@@ -678,294 +561,3 @@ def _check_weights(w: Any, n: int, name: str) -> NDArray[np.float64]:
             f"the weight is {w[i]}", place=f"{name}[{i}]", remedy="Weights must be positive"
         )
     return w
-
-
-# --- the estimator ------------------------------------------------------------------------------
-
-
-class WKSVD(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Weighted kernel singular value decomposition, in closed form.
-
-    Embeds rows x_i and columns z_j by the leading singular triples of the weighted, centred
-    similarity W1^1/2 S_c W2^1/2 = H_e Sigma H_r', S_ij = k(x_i, z_j):
-
-    .. math:: e_i = \Sigma h_{e_i} / \sqrt{w_{1,i}}, \qquad r_j = \Sigma h_{r_j} / \sqrt{w_{2,j}} .
-
-    With degree weights this is the spectral biclustering of the bipartite graph of rows and
-    columns; with uniform weights kernel SVD; for a symmetric positive semi-definite kernel with
-    degree weights kernel spectral clustering.
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        Number s of singular triples. Beyond the rank of S_c the embeddings are zero.
-    n_clusters : int, optional
-        Number of biclusters; without it rows and columns are embedded only.
-    kernel : {"linear", "rbf", "sne", "precomputed"} or callable, default="linear"
-        ``"linear"`` takes the inputs as explicit feature maps phi and psi and is solved in the
-        primal, for any n. ``"precomputed"`` takes S itself, such as an adjacency matrix; a sparse
-        one stays sparse. All others form S of shape (n, m). A callable gets (X, Z) and
-        `kernel_params`.
-    kernel_params : dict, optional
-        Keyword arguments of the kernel.
-    weights : {"degree", "uniform"} or pair of arrays (n,) and (m,), default="degree"
-        ``"degree"`` is 1 / (degree + regularization * mean degree); it needs S >= 0.
-    regularization : float, default=0.0
-        For degree weights. A value of 1 keeps small components from taking the leading triples.
-    center : bool, default=True
-        Whether to centre the feature maps by their weighted means.
-    random_state : int, RandomState instance or None, default=None
-        For the KMeans of the biclusters; the embeddings are deterministic.
-
-    Attributes
-    ----------
-    e_ : array of shape (n, s)
-        Embedding of the rows.
-    r_ : array of shape (m, s)
-        Embedding of the columns.
-    singular_values_ : array of shape (s,)
-    U_, V_ : arrays of shape (d, s)
-        Projections e = phi_c U and r = psi_c V; ``kernel="linear"`` only.
-    row_weights_, column_weights_ : arrays of shape (n,) and (m,)
-    row_labels_, column_labels_ : arrays of shape (n,) and (m,)
-        Biclusters, with `n_clusters` only. ``labels_`` is the same as ``row_labels_``.
-    n_features_in_ : int
-
-    Notes
-    -----
-    Biclusters are found as in spectral co-clustering: KMeans on the rows of W1^1/2 H_e stacked on
-    those of W2^1/2 H_r. For degree weights a row lies at the average of the columns it is linked
-    to, divided by sigma, and a column at that of its rows: both live in one space, and members of
-    one block come together whatever their degree (e and r are larger for larger degrees). Each
-    side is multiplied by (sum 1/w)^1/2, which for degree weights is the same number on both sides
-    and makes the two comparable for other weights.
-
-    Without centring, S >= 0 with exact degree weights has the trivial leading triple sigma = 1,
-    h_e = D1^1/2 1, h_r = D2^1/2 1. Centring projects D1^-1/2 1 and D2^-1/2 1 out. For equal degrees
-    this is just the trivial triple; in general it makes every singular value less than 1 on a
-    connected graph, and changes the other triples a little.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hencler import WKSVD
-    >>> S = np.array([[5, 4, 0, 1], [4, 5, 1, 0], [0, 1, 5, 4]])
-    >>> model = WKSVD(1, n_clusters=2, kernel="precomputed", random_state=0).fit(S)
-    >>> rows, columns = model.row_labels_, model.column_labels_
-    >>> bool(rows[0] == rows[1] != rows[2])
-    True
-    >>> bool(np.all(rows[[0, 0, 2, 2]] == columns))
-    True
-    >>> model.e_.shape, model.r_.shape
-    ((3, 1), (4, 1))
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
-        "kernel_params": [dict, None],
-        "weights": [StrOptions({"degree", "uniform"}), tuple, list],
-        "regularization": [Interval(Real, 0, None, closed="left")],
-        "center": ["boolean"],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_clusters: int | None = None,
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        weights: Any = "degree",
-        regularization: float = 0.0,
-        center: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.weights = weights
-        self.regularization = regularization
-        self.center = center
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None, *, Z: Any = None) -> Self:
-        """Embed the rows and the columns, and bicluster them if asked to.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-            Rows; or S of shape (n, m) for ``kernel="precomputed"``.
-        y : ignored
-        Z : array or sparse matrix of shape (m, d), optional
-            Columns; the rows by default. A callable kernel may take another number of features.
-        """
-        try:
-            self._validate_params()
-        except InvalidParameterError as error:
-            raise ParameterError(str(error).rstrip(".")) from error
-        X = self._check_rows(X, reset=True)
-        Z = self._check_columns(X, Z)
-        solution = self._fit_primal(X, Z) if self.kernel == "linear" else self._fit_dual(X, Z)
-        self._solution = solution
-        self.e_, self.r_, self.singular_values_ = solution.e, solution.r, solution.sigma
-        if self.n_clusters is not None:
-            self._bicluster(solution)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None, *, Z: Any = None) -> NDArray[Any]:
-        """Embed the rows and the columns, and return ``e_``, shape (n, s)."""
-        return self.fit(X, Z=Z).e_
-
-    @available_if(lambda self: self.n_clusters is not None)  # type: ignore[untyped-decorator]
-    def fit_predict(self, X: Any, y: Any = None, *, Z: Any = None) -> NDArray[np.int64]:
-        """Bicluster, and return the clusters of the rows, shape (n,); with `n_clusters` only."""
-        return self.fit(X, Z=Z).labels_
-
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Embedding e of rows, seen before or new, shape (n', s).
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n', d)
-            For ``kernel="precomputed"`` shape (n', m): similarities to the columns of `fit`.
-        """
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
-        if self._has_kernel():
-            X = self._kernel_matrix(X, self._Z)
-        return _project(X, self._solution.mean_phi, self._solution.U)
-
-    def transform_columns(self, Z: Any) -> NDArray[Any]:
-        """Embedding r of columns, seen before or new, shape (m', s).
-
-        Parameters
-        ----------
-        Z : array or sparse matrix of shape (m', d)
-            For ``kernel="precomputed"`` shape (m', n): one row per column, with its
-            similarities to the rows of `fit`, so that ``S.T`` stands for the columns of S.
-        """
-        check_is_fitted(self)
-        Z = _check_input(Z, "Z")
-        if self._has_kernel():
-            _check_width(Z, self._Z.shape[1], "Z")
-            Z = self._kernel_matrix(self._X, Z).T
-        _check_width(Z, len(self._solution.mean_psi), "Z")
-        return _project(Z, self._solution.mean_psi, self._solution.V)
-
-    def _fit_primal(self, phi: Any, psi: Any) -> WKSVDSolution:
-        w1, w2 = self._weights(lambda: degrees(phi, psi), phi.shape[0], psi.shape[0])
-        solution = solve_primal(phi, psi, w1, w2, self.n_components, center=self.center)
-        self.U_, self.V_ = solution.U, solution.V
-        return solution
-
-    def _fit_dual(self, X: Any, Z: Any) -> WKSVDSolution:
-        S = X
-        if self._has_kernel():
-            self._X, self._Z = X, Z
-            S = self._kernel_matrix(X, Z)
-        w1, w2 = self._weights(lambda: similarity_degrees(S), *S.shape)
-        return solve_dual(S, w1, w2, self.n_components, center=self.center)
-
-    def _weights(self, find_degrees: Any, n: int, m: int) -> tuple[Any, Any]:
-        if isinstance(self.weights, str):
-            if self.weights == "degree":
-                d1, d2 = find_degrees()
-                w1, w2 = random_walk_weights(d1, d2, self.regularization)
-            else:
-                w1, w2 = np.ones(n), np.ones(m)
-        elif len(self.weights) == 2:
-            w1, w2 = self.weights
-        else:
-            raise ParameterError(
-                f"weights has {len(self.weights)} parts",
-                remedy="Give a pair of arrays: one weight per row, one weight per column",
-            )
-        self.row_weights_ = _check_weights(w1, n, "weights[0]")
-        self.column_weights_ = _check_weights(w2, m, "weights[1]")
-        return self.row_weights_, self.column_weights_
-
-    def _bicluster(self, solution: WKSVDSolution) -> None:
-        n, m = len(solution.e), len(solution.r)
-        if self.n_clusters > n + m:  # type: ignore[operator]  # only called with a number
-            raise ParameterError(
-                f"n_clusters={self.n_clusters} is more than the {n} rows and {m} columns",
-                remedy=f"Ask for at most {n + m} clusters",
-            )
-        sides = ((solution.h_e, self.row_weights_), (solution.h_r, self.column_weights_))
-        stacked = np.concatenate([np.sqrt(w * np.sum(1 / w))[:, None] * h for h, w in sides])
-        means = KMeans(self.n_clusters, n_init=10, random_state=self.random_state)
-        labels = means.fit_predict(stacked).astype(np.int64)
-        self.row_labels_, self.column_labels_ = labels[:n], labels[n:]
-        self.labels_ = self.row_labels_
-
-    def _has_kernel(self) -> bool:
-        """Whether S comes from a kernel function, rather than being given or never formed."""
-        return callable(self.kernel) or self.kernel not in ("linear", "precomputed")
-
-    def _kernel_matrix(self, X: Any, Z: Any) -> NDArray[Any]:
-        n, m = X.shape[0], Z.shape[0]
-        if n * m > _MAX_KERNEL_ENTRIES:
-            raise ResourceError(
-                f"the kernel matrix would have {n} x {m} entries",
-                remedy="Use kernel='linear' on explicit features, or a sparse precomputed S",
-            )
-        parameters = dict(self.kernel_params or {})
-        if self.kernel == "sne":
-            # A function of two points only while the reference set stays that of fit.
-            parameters.setdefault("reference", self._Z)
-        kernel = self.kernel if callable(self.kernel) else KERNELS[self.kernel]
-        S = _check_input(kernel(X, Z, **parameters), "kernel(X, Z)")
-        if S.shape != (n, m):
-            raise ParameterError(
-                f"the kernel returned shape {S.shape} for {n} rows and {m} columns",
-                place="kernel",
-                remedy=f"Return an ({n}, {m}) matrix",
-            )
-        return np.asarray(S.toarray() if sp.issparse(S) else S)
-
-    def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        try:
-            X = validate_data(self, X, reset=reset, **_ACCEPTED)
-        except ValueError as error:
-            raise AttributeDataError(str(error).rstrip(".")) from error
-        return check_attributes(X, X.shape[0])
-
-    def _check_columns(self, X: Any, Z: Any) -> Any:
-        if self.kernel_params and not self._has_kernel():
-            raise ParameterError(
-                f"kernel={self.kernel!r} has no parameters", remedy="Leave kernel_params out"
-            )
-        if Z is None:
-            return X
-        if self.kernel == "precomputed":
-            raise ParameterError(
-                "Z was given beside a precomputed S", remedy="Leave Z out: S has its own columns"
-            )
-        Z = _check_input(Z, "Z")
-        if not callable(self.kernel):
-            _check_width(Z, X.shape[1], "Z")
-        return Z
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _check_input(x: Any, name: str) -> Any:
-    try:
-        x = check_array(x, input_name=name, **_ACCEPTED)
-    except ValueError as error:
-        raise AttributeDataError(str(error).rstrip("."), place=name) from error
-    return check_attributes(x, x.shape[0])
-
-
-def _check_width(x: Any, width: int, name: str) -> None:
-    if x.shape[1] != width:
-        raise AttributeDataError(
-            f"{name} has {x.shape[1]} features, but WKSVD is expecting {width} features as input"
-        )

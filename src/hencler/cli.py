@@ -129,7 +129,8 @@ def _parser_message(error: Any) -> str:
     """What the parser of the command line found wrong, and what may have been meant."""
     message = str(error.format_message())
     close = getattr(error, "possibilities", None)
-    if close:
+    # Some versions of the parser offer possibilities for commands too, within their message.
+    if close and hasattr(error, "option_name"):
         wrong = str(error.option_name)
         close = difflib.get_close_matches(wrong, close, 1) or close
         message = f"No such option: {wrong}. Did you mean {close[0]}?"
@@ -730,6 +731,34 @@ def bench_scale(
     if figure is not None:
         growth_figure(cells, figure)
     out.print(str(store))
+
+
+@bench_app.command("generated")
+def bench_generated(
+    seeds: Annotated[int, typer.Option(min=1, help="Graphs of each kind.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="Graphs at a time.")] = 1,
+    store: Annotated[Path, typer.Option("--out", help="File to write.")] = RESULTS
+    / "generated.json",
+    page: Annotated[Path | None, typer.Option(help="File whose marked table to renew.")] = None,
+    only_tables: Annotated[bool, typer.Option(help="Run nothing, only write tables.")] = False,
+) -> None:
+    """The default on generated graphs of many kinds, beside each of its views alone.
+
+    Example: hencler bench generated --seeds 1 --jobs 2
+    """
+    from .bench.generated import render, run
+
+    def show(row: dict[str, Any]) -> None:
+        kind = f"{row['pattern']} links, attributes {row['attributes']}"
+        out.print(f"{kind}: NMI {100 * row['nmi']:.1f}")
+
+    if only_tables:
+        result = json.loads(store.read_text())
+    else:
+        result = run(store, seeds=seeds, jobs=jobs, progress=show)
+    if page is not None:
+        _renew(page, render(result))
+    out.print(render(result), markup=False, highlight=False, soft_wrap=True)
 
 
 @bench_app.command("trust")

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -30,7 +31,15 @@ from .._config import read_settings, write_settings
 from .._errors import HenclerError
 from .._persistence import CheckpointFile
 from .._run import read_run
-from ..io import read_graph, read_labels, write_edge_list, write_labels, write_npz, write_store
+from ..io import (
+    convert,
+    read_graph,
+    read_labels,
+    write_edge_list,
+    write_labels,
+    write_npz,
+    write_store,
+)
 
 __all__ = ["TARGETS", "Target", "fuzz", "make_targets", "mutate"]
 
@@ -90,6 +99,7 @@ def make_targets(folder: Path) -> dict[str, Target]:
         _with_file(settings, read_settings),
         [settings.read_bytes(), b"seed: !!int 3\nepochs: 0x10\n", b"label: &a x\ntruth: *a\n"],
     )
+    targets |= _convert_targets(folder, files)
     write_store(graph, folder / "store")
     header = next((folder / "store").glob("*.json"))
     targets["store.json"] = Target(
@@ -102,7 +112,9 @@ TARGETS = (
     "edges.csv", "edges.tsv", "edges.txt", "edges.parquet", "edges.graphml", "edges.gml",
     "edges.mtx", "edges.npz", "features.csv", "features.npy", "features.npz", "features.parquet",
     "labels.csv", "labels.parquet", "model.json", "tensors.safetensors", "checkpoint.json",
-    "checkpoint.safetensors", "run.json", "hencler.yaml", "store.json",
+    "checkpoint.safetensors", "run.json", "hencler.yaml", "store.json", "convert.csv",
+    "convert.npy", "convert.parquet", "convert_nodes.csv", "convert_nodes.npy",
+    "convert_nodes.parquet",
 )  # fmt: skip
 
 
@@ -146,6 +158,30 @@ def _seed_files(folder: Path, graph: Any) -> dict[str, list[bytes]]:
     seeds["edges.csv"].append(b"a,b\nb,c\nc,a\n")
     seeds["edges.mtx"].append(b"%%MatrixMarket matrix array real general\n2 2\n0\n1\n1\n0\n")
     return seeds
+
+
+def _convert_targets(folder: Path, files: dict[str, list[bytes]]) -> dict[str, Target]:
+    """The readers that go block by block from a file to a store: of links, and of nodes."""
+    out = folder / "converted"
+
+    def to_store(edges: Path, nodes: Path | None = None) -> None:
+        try:
+            read_graph(convert(edges, out, features=nodes))
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+
+    pairs = np.array([[0, 1], [1, 2], [2, 0]])
+    np.save(folder / "pairs.npy", pairs)
+    seeds = {**files, "edges.npy": [(folder / "pairs.npy").read_bytes()]}
+    targets: dict[str, Target] = {}
+    for suffix in ("csv", "npy", "parquet"):
+        file = folder / f"convert.{suffix}"
+        targets[f"convert.{suffix}"] = Target(_with_file(file, to_store), seeds[f"edges.{suffix}"])
+        targets[f"convert_nodes.{suffix}"] = Target(
+            _with_file(file, lambda f: to_store(folder / "seeds" / "edges.csv", f)),
+            seeds[f"features.{suffix}"],
+        )
+    return targets
 
 
 def _model_targets(folder: Path, graph: Any) -> dict[str, Target]:
@@ -314,9 +350,10 @@ def fuzz(name: str, store: Path, *, inputs: int, seconds: float, seed: int = 0) 
 
 def _instrument(atheris: Any) -> None:
     """Coverage of what reads: this package's readers, networkx's and NumPy's."""
-    prefixes = ("hencler.io", "hencler._graph", "hencler._persistence", "hencler._state",
-                "hencler._network", "hencler._closed_form", "hencler._run", "networkx.readwrite",
-                "numpy.lib", "json", "csv")  # fmt: skip
+    prefixes = ("hencler.io", "hencler._convert", "hencler._store", "hencler._graph",
+                "hencler._persistence", "hencler._state", "hencler._network",
+                "hencler._closed_form", "hencler._run", "networkx.readwrite", "numpy.lib", "json",
+                "csv")  # fmt: skip
     for name, module in list(sys.modules.items()):
         if name.startswith(prefixes):
             for value in list(vars(module).values()):
@@ -325,8 +362,6 @@ def _instrument(atheris: Any) -> None:
 
 
 def _leave(folder: Path) -> None:
-    import shutil
-
     shutil.rmtree(folder, ignore_errors=True)
     sys.stdout.flush()
     os._exit(0)  # libFuzzer does not give control back

@@ -1,6 +1,7 @@
 """Counted attempts to break it: kills, full disks, many fits, many processes, hostile inputs.
 
-Each part writes its own entry into one JSON file, so that they can be run apart.
+Each part writes its own entry into one JSON file as soon as it is done, so that they can be run
+apart, and what a long run has counted is not lost with it.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import HeNCler, _estimator, make_heterophilous_graph
+from .. import Graph, HeNCler, _estimator, make_heterophilous_graph
 from .. import _run as run_module
 from .._errors import HenclerError, ParameterError
 from .._persistence import CheckpointFile
@@ -389,6 +391,31 @@ def processes(*, count: int = 8) -> dict[str, Any]:
         }
 
 
+# --- order of the nodes ------------------------------------------------------------------------
+
+
+def order(*, graphs: int = 20) -> dict[str, Any]:
+    """The same graph with its nodes in another order and under other names, every preset."""
+    result: dict[str, Any] = {"graphs": graphs, "equal": {}}
+    for preset in ("default", "paper", "released"):
+        equal = 0
+        for i in range(graphs):
+            graph = make_heterophilous_graph(80 + i, 4, n_attributes=8, random_state=i)
+            places = np.random.default_rng(i).permutation(graph.n_nodes)
+            part = graph.subgraph(places)
+            other = Graph(part.adjacency, part.x, directed=graph.directed)
+            first, second = (
+                HeNCler(4, preset=preset, epochs=10, device="cpu", random_state=0).fit(g)
+                for g in (graph, other)
+            )
+            equal += all(
+                np.array_equal(getattr(second, name), getattr(first, name)[places])
+                for name in ("labels_", "e_", "r_")
+            )
+        result["equal"][preset] = equal
+    return result
+
+
 # --- checkpoints -----------------------------------------------------------------------------
 
 
@@ -430,20 +457,23 @@ def checkpoints(*, nodes: int = 2000, epochs: int = 300, every: float = 1.0) -> 
 
 def fuzz(
     *,
-    inputs: int = 55_000,
+    inputs: int = 40_000,
     seconds: float = 600.0,
     seed: int = 0,
-    folder: Path = Path("fuzz"),
+    folder: Path | None = None,
     targets: Sequence[str] = TARGETS,
+    progress: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Inputs for every reader; see :mod:`hencler.bench.fuzz`.
 
-    Each target leaves its counts in `folder`, with the inputs that were findings; those that
-    are there already are not run again, so that a long run can be continued.
+    Each target leaves its counts in `folder`, by default one of this commit's own, with the
+    inputs that were findings; those that are there already are not run again, so that a long run
+    can be continued.
     """
+    folder = folder or Path("fuzz") / str(environment()["commit"])[:12]
     folder.mkdir(parents=True, exist_ok=True)
-    counted: dict[str, Any] = {}
-    for target in targets:
+
+    def count(target: str) -> dict[str, Any]:
         store = folder / f"{target}.json"
         ended = 0
         if not store.exists():
@@ -452,9 +482,14 @@ def fuzz(
                  "--inputs", str(inputs), "--seconds", str(seconds), "--seed", str(seed)],
                 capture_output=True, check=False,
             ).returncode  # fmt: skip
-        counted[target] = json.loads(store.read_text()) if store.exists() else {"inputs": 0}
+        counts: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {"inputs": 0}
         if ended:
-            counted[target]["ended_by"] = ended
+            counts["ended_by"] = ended
+        progress(f"{target}: {counts['inputs']} inputs")
+        return counts
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        counted = dict(zip(targets, pool.map(count, targets)))
     return {
         "inputs": sum(t["inputs"] for t in counted.values()),
         "findings": sum(len(t.get("findings", ())) for t in counted.values()),
@@ -468,6 +503,7 @@ def fuzz(
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {
     "crash": crash,
     "disk": disk,
+    "order": order,
     "load": load,
     "leak": leak,
     "processes": processes,
@@ -476,13 +512,20 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def run(store: Path, parts: Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
+def run(
+    store: Path,
+    parts: Sequence[str] | None = None,
+    *,
+    progress: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
+    **options: Any,
+) -> dict[str, Any]:
     """Run some parts and put their results beside those that `store` holds already.
 
     Parameters
     ----------
     store : JSON file
     parts : names from :data:`PARTS`, by default all
+    progress : told what is run, and when it is done
     options : keyword arguments of the one part that was chosen
     """
     for part in parts or ():
@@ -492,8 +535,13 @@ def run(store: Path, parts: Sequence[str] | None = None, **options: Any) -> dict
             )
     result: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {}
     for part in parts or PARTS:
-        result[part] = {**PARTS[part](**options), "environment": environment()}
+        progress(f"{part} ...")
+        start = time.perf_counter()
+        counts = PARTS[part](**options)
+        took = round(time.perf_counter() - start, 1)
+        result[part] = {**counts, "took_seconds": took, "environment": environment()}
         write_json(store, result)
+        progress(f"{part}: {took:.0f} s, in {store}")
     return result
 
 
@@ -539,6 +587,14 @@ _ROWS: dict[str, Callable[[dict[str, Any]], list[_Row]]] = {
             f"{p['earlier_run_intact']} times",
         )
     ],
+    "order": lambda p: [
+        (
+            f"graphs with their nodes in another order and under other names, `{preset}`",
+            p["graphs"],
+            f"{count} with the same clusters and embeddings, to the bit",
+        )
+        for preset, count in p["equal"].items()
+    ],
     "load": lambda p: [
         (
             f"fits of {p['graphs']} small graphs in one process",
@@ -549,7 +605,7 @@ _ROWS: dict[str, Callable[[dict[str, Any]], list[_Row]]] = {
     "leak": lambda p: [
         (f"fits of one graph, `{preset}`", part["fits"], _megabytes(part))
         for preset, part in p.items()
-        if preset != "environment"
+        if preset in ("default", "paper")
     ],
     "processes": lambda p: [
         (

@@ -29,6 +29,7 @@ from ._ids import check_id, check_text, check_unique, natural, of_same_kind
 __all__ = [
     "EdgeColumns",
     "edge_columns",
+    "open_parquet",
     "parquet_column",
     "parquet_edges",
     "parquet_labels",
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 
-def _open_parquet(file: Path) -> Any:
+def open_parquet(file: Path) -> Any:
     parquet = optional_import("pyarrow.parquet", "reading .parquet").ParquetFile(file)
     check_parquet(parquet, file)
     return parquet
@@ -115,7 +116,7 @@ def parquet_edges(file: Path) -> Edges:
         return f"{file}, row {i + 1}"
 
     with guarded(file, "a parquet file"):
-        parquet = _open_parquet(file)
+        parquet = open_parquet(file)
         columns = edge_columns(parquet, file)
         table = parquet.read(columns=columns.wanted)
         source, target = (parquet_column(table, name, file) for name in columns.wanted[:2])
@@ -140,7 +141,7 @@ def parquet_table(file: Path, label: str | None) -> Table:
         return f"{file}, row {row + 1}"
 
     with guarded(file, "a parquet file"):
-        table = _open_parquet(file).read()
+        table = open_parquet(file).read()
         names = list(table.column_names)
         if len(set(names)) < len(names) or not names:
             raise FileFormatError("columns without names of their own", place=str(file))
@@ -166,7 +167,7 @@ def parquet_table(file: Path, label: str | None) -> Table:
 
 def parquet_labels(file: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     with guarded(file, "a parquet file"):
-        table = _open_parquet(file).read()
+        table = open_parquet(file).read()
         names = list(table.column_names)
         if len(names) < 2 or not table.num_rows:
             raise FileFormatError("a node and its cluster are needed", place=str(file))
