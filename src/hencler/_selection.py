@@ -50,10 +50,11 @@ EVIDENCE_NODES = 10_000
 """Nodes of a large graph whose attributes, and those of their neighbours, are evidence."""
 
 NULLS, NULLS_UP_TO = 5, 2000
-"""Draws of a null model, of which the largest counts, on graphs of so many nodes; one on others,
-which vary less from draw to draw."""
+"""Draws of a null model, of which the largest counts. One will do for the attributes of more nodes
+than this; whose attributes a hub gets makes a difference at any size."""
 
-_SPLITS = 2
+_SPLITS = 6, 2, 1
+"""Splits into halves of small graphs (up to NULLS_UP_TO), others, and those seen by a sample."""
 
 _STEP = "weighing the evidence"
 
@@ -159,13 +160,13 @@ def _attribute_view(
     own = Machine().fit(content.own, content.own, k, ATTRIBUTE_REGULARIZATION)
     neighbours = Machine().fit(*content.maps("neighbours"), k, ATTRIBUTE_REGULARIZATION)
     draws = range(NULLS if content.own.shape[0] <= NULLS_UP_TO else 1)
-    shuffled = [content._replace(own=_shuffled(content.own, groups, rng)) for _ in draws]
+    shuffled = (content._replace(own=_shuffled(content.own, groups, rng)) for _ in draws)
     n = content.around.shape[0]
-    moved = [content._replace(around=content.around[rng.permutation(n)]) for _ in draws]
+    moved = (content._replace(around=content.around[rng.permutation(n)]) for _ in range(NULLS))
     evidence = {
-        "own": _ratio(own.sigma, [null.maps("own") for null in shuffled], k),
+        "own": _ratio(own.sigma, (null.maps("own") for null in shuffled), k),
         "homophily": homophily(content, own),
-        "neighbours": _ratio(neighbours.sigma, [null.maps("neighbours") for null in moved], k),
+        "neighbours": _ratio(neighbours.sigma, (null.maps("neighbours") for null in moved), k),
     }
     ahead = evidence["neighbours"] > SILENCE * max(1.0, evidence["own"])
     # Where the neighbours show more structure than the node, half the correlation will do.
@@ -238,14 +239,15 @@ def reliability(
     """Agreement (adjusted mutual information) of the clusterings by two halves of the data."""
     rng = np.random.default_rng(0)
     scores = []
-    whole = links.shape[0] <= EVIDENCE_NODES
-    for _ in range(_SPLITS if whole else 1):
+    n = links.shape[0]
+    whole = n <= EVIDENCE_NODES
+    for _ in range(_SPLITS[(n > NULLS_UP_TO) + (not whole)]):
         labels = []
         for half_links, columns in _halves(groups, links, directed, rng):
             if view == "links":
                 machine = Machine().fit_links(half_links, k, LINK_REGULARIZATION)
                 embedding = machine.embed(half_links, half_links.T.tocsr())
-                rows = embedding.take(sampled_nodes(links.shape[0])).walk_rows(k)
+                rows = embedding.take(sampled_nodes(n)).walk_rows(k)
             else:
                 half = attributes.columns(columns)
                 if whole:
