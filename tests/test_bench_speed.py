@@ -11,7 +11,7 @@ from hencler._errors import ParameterError
 from hencler._model import ModelConfig
 from hencler._torch import seeded
 from hencler.bench import speed
-from hencler.bench.plan import epoch_page, plan, plan_page
+from hencler.bench.plan import epoch_page, plan, plan_page, ranks_figure
 
 CPU = torch.device("cpu")
 
@@ -105,6 +105,51 @@ def test_the_page_of_epochs_has_a_line_for_every_row():
     page = epoch_page(
         [{"sections": {"epoch": {"rows": [row, released]}, "minibatch": {"rows": [row]}}}]
     )
-    assert "| cpu | texas | paper | 1.25 |  |" in page
-    assert "| cpu | texas | released | 1.25 | 3.5 |" in page
-    assert "| cpu | texas, minibatches | paper | 1.25 |  |" in page
+    assert "| cpu | texas | paper | 1.25 |  |  |" in page
+    assert "| cpu | texas | released | 1.25 |  | 3.5 |" in page
+    assert "| cpu | texas, minibatches | paper | 1.25 |  |  |" in page
+
+
+def test_the_page_of_epochs_shows_shares_of_the_peaks():
+    row = {"device": "cuda", "graph": "random", "preset": "paper", "nodes": 10**7, "edges": 10**8}
+    row |= {"precision": "highest", "losses": {"loss": 1.5}}
+    row |= {"batch_size": 8192, "hencler_seconds": 2.0, "nodes_per_second": 5e6}
+    row |= {"flops_per_second": 5e12, "bytes_per_second": 4e11, "peak_memory_bytes": 6 * 10**9}
+    row |= {"share_of_peak_flops": 0.1, "share_of_peak_bytes": 0.1}
+    row |= {"peaks": {"flops_per_second": 5e13, "bytes_per_second": 4e12}}
+    page = epoch_page([{"sections": {"gpu": {"rows": [row]}}}])
+    assert "| paper | float32 | 10,000,000 | 8,192 | 2.00 | 5.0 | 5.0 | 10 % | 400 |" in page
+
+
+def test_the_page_of_epochs_shows_both_kinds_of_batches():
+    row = {"graph": "texas", "preset": "paper", "batch_size": None, "nmi": 20.04, "nmi_std": 3.0}
+    row |= {"scores": [20.0, 20.1], "epochs": 300}
+    page = epoch_page([{"sections": {"quality": {"rows": [row, row | {"batch_size": 46}]}}}])
+    assert "| texas | paper | all nodes | 300 | 2 | 20.0 ± 3.0 |" in page
+    assert "| texas | paper | 46 | 300 | 2 | 20.0 ± 3.0 |" in page
+
+
+def test_ranks_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = [
+        {"device": "cpu", "ranks": r, "epoch_seconds": 1 / r, "result_bytes_per_rank": 100 // r}
+        for r in (1, 2)
+    ]
+    ranks_figure([{"sections": {"ranks": {"rows": rows}}}], tmp_path / "ranks.png")
+    assert (tmp_path / "ranks.png").stat().st_size > 1000
+
+
+def test_large_random_graphs_have_the_edges_asked_for():
+    inputs, adjacency = speed._random_large_graph(200, 4, 10)
+    assert len(inputs) == 200
+    targets = adjacency.indices.reshape(200, 10)
+    assert (np.diff(targets, axis=1) > 0).all()
+    assert not (targets == np.arange(200)[:, None]).any()
+
+
+def test_bytes_are_those_of_the_products():
+    config = ModelConfig(0, 10, 3, n_components=4, hidden=5, n_features=6, variant="released")
+    n, width = 7, 11
+    first, second, projected = 2 * 2 * (10 + 5), 2 * 3 * (5 + 6), 2 * 3 * (6 + 4)
+    decoder = 3 * (8 + 11) + 3 * (11 + 10)
+    assert speed.count_bytes(config, width, n) == 4 * n * (first + second + projected + decoder)

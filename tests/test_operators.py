@@ -9,8 +9,10 @@ from torch.nn import functional as F
 from hencler import _operators
 from hencler._model import FeatureRows
 from hencler._operators import (
+    edge_error,
     gram_error,
     norm_softplus,
+    orthonormal,
     sampled_error,
     softplus,
     two_layers,
@@ -83,6 +85,20 @@ def test_norm_softplus(n):
             torch.testing.assert_close(x, y, atol=1e-7, rtol=1e-6)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("n", [20, 13])
+def test_norm_softplus_on_a_gpu_is_that_on_a_cpu(n):
+    results = []
+    for device in ("cpu", "cuda"):
+        values, (gradient,) = gradients(
+            lambda z, d=device: [y.cpu() for y in norm_softplus(z.to(d).clone(), n, 1e-5, n)],
+            random(20, 4),
+        )
+        results.append([*values, gradient])
+    for x, y in zip(*results):
+        torch.testing.assert_close(x, y, atol=1e-7, rtol=1e-6)
+
+
 def test_softplus_of_small_and_large_numbers():
     z = torch.tensor([-100.0, -30.0, -1.0, 0.0, 1.0, 19.0, 21.0, 80.0, 1e4])
     torch.testing.assert_close(softplus(z), F.softplus(z), atol=1e-7, rtol=1e-6)
@@ -119,6 +135,41 @@ def test_weighted_projections(agree, share, extra):
     )
 
 
+def test_orthonormal_bases_are_those_of_qr():
+    def plain(m):
+        q, r = torch.linalg.qr(m)
+        return (q * torch.sign(torch.diagonal(r, dim1=1, dim2=2))[:, None],)
+
+    assert_same(lambda m: (orthonormal(m),), plain, random(2, 9, 4))
+
+
+def test_edge_error():
+    rng = np.random.default_rng(0)
+    pairs = torch.from_numpy(np.stack([rng.integers(6, size=40), rng.integers(8, size=40)]))
+    is_edge, weight = (torch.from_numpy(rng.random(40)) for _ in range(2))
+    is_edge = is_edge.round()
+
+    def plain(e, r, u, v):
+        logits = ((e @ u.T)[pairs[0]] * (r @ v.T)[pairs[1]]).sum(1)
+        error = F.binary_cross_entropy_with_logits(logits, is_edge, weight, reduction="sum")
+        return (error,)
+
+    inputs = random(6, 3), random(8, 3, seed=1), random(5, 3, seed=2), random(5, 3, seed=3)
+    assert_same(lambda *x: (edge_error(*x, pairs, is_edge, weight),), plain, *inputs)
+
+
+@pytest.mark.parametrize("wide", [3, 100])  # in parts, and as a whole
+def test_gram_error(wide, monkeypatch):
+    monkeypatch.setattr(_operators, "_WIDE", wide)
+    matrix = sp.random_array((19, 14), density=0.2, rng=np.random.default_rng(0), format="csr")
+    target, dense = SparseMatrix(matrix, CPU, torch.float64), torch.from_numpy(matrix.toarray())
+    assert_same(
+        lambda h, w, b: [gram_error(h, w, b, target)],
+        lambda h, w, b: [(h @ w.T + b - dense).square().sum()],
+        random(19, 13), random(14, 13, seed=1), random(14, seed=2),
+    )  # fmt: skip
+
+
 def test_sampled_error_of_all_rows_is_exact_and_of_some_unbiased():
     matrix = sp.random_array((9, 14), density=0.2, rng=np.random.default_rng(0), format="csr")
     target = SparseMatrix(matrix, CPU, torch.float64)
@@ -132,7 +183,6 @@ def test_sampled_error_of_all_rows_is_exact_and_of_some_unbiased():
         return [(h @ w.T + b - dense).square().sum()]
 
     assert_same(error(torch.arange(9)), plain, *inputs)
-    assert_same(lambda h, w, b: [gram_error(h, w, b, target)], plain, *inputs)
     each = [gradients(error(torch.tensor([i])), *inputs) for i in range(9)]
     value, gradient = gradients(plain, *inputs)
     torch.testing.assert_close(sum(v[0] for v, _ in each) / 9, value[0])

@@ -15,8 +15,10 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from hencler import HeNCler, make_heterophilous_graph
+from hencler import HeNCler, _ranks, make_heterophilous_graph
+from hencler._errors import HenclerError
 from hencler._model import Batch, FeatureRows, HeNClerNet, ModelConfig
+from hencler._order import canonical_order
 from hencler._ranks import ALONE, Ranks, current_ranks
 from hencler._torch import SparseMatrix, seeded
 from hencler._training import NodeInputs, TrainingSettings, embed, final_statistics, train
@@ -85,7 +87,20 @@ def statistics_and_embedding(graph, ranks):
         net = HeNClerNet(ModelConfig(0, 8, 3, n_components=3, hidden=10, n_features=9))
     inputs = inputs_of(graph)
     statistics = final_statistics(net, inputs, CPU, ranks)
-    return [*statistics, *map(torch.from_numpy, embed(net, inputs, statistics, CPU, ranks))]
+    own = embed(net, inputs, statistics, CPU, ranks)
+    return [*statistics, *(torch.from_numpy(ranks.collect(z, len(inputs)).copy()) for z in own)]
+
+
+def clustered(graph):
+    model = HeNCler(3, preset="paper", epochs=2, batch_size=16, device="cpu", random_state=0)
+    model.fit(graph)
+    return {
+        "labels": torch.from_numpy(np.array(model.labels_)),
+        "transformed": torch.from_numpy(model.transform(graph)),
+        "predicted": torch.from_numpy(model.predict(graph)),
+        "e": torch.from_numpy(np.array(model.e_)),
+        "planned": model.plan_memory(graph).to_dict(),
+    }
 
 
 def trained(graph, ranks, batch_size):
@@ -125,6 +140,7 @@ def outcome_of(size):
         for d in (0, 15)
     }
     outcome["embedding"] = statistics_and_embedding(graph, ranks)
+    outcome["clustered"] = clustered(graph)
     for batch_size in (None, 10):
         history, parameters = trained(graph, ranks, batch_size)
         outcome[f"trained-{batch_size}"] = parameters
@@ -154,10 +170,29 @@ def test_loss_and_gradients_are_those_of_one_process(outcomes, variant, d_sparse
 
 
 def test_statistics_and_embedding_are_those_of_one_process(outcomes):
+    """All of it on the first rank; on the others their own nodes'."""
     expected = statistics_and_embedding(small_graph(), ALONE)
-    for found in outcomes:
-        for a, b in zip(found["embedding"], expected, strict=True):
+    for rank, found in enumerate(outcomes):
+        rows = slice(None) if rank == 0 else slice(*Ranks(rank, len(outcomes)).shard(41))
+        for a, b in zip(found["embedding"], [*expected[:4], *(z[rows] for z in expected[4:])]):
             torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
+
+
+def test_clusters_are_one_clustering_of_all_nodes(outcomes):
+    first, *others = (found["clustered"] for found in outcomes)
+    assert len(first["labels"]) == len(first["e"]) == 41
+    # The model is the same everywhere: it gives the clusters of the fit to all nodes.
+    torch.testing.assert_close(first["transformed"][:, :6], first["e"], atol=1e-5, rtol=1e-4)
+    order = canonical_order(small_graph().without_labels())
+    for rank, found in enumerate(outcomes):
+        assert torch.equal(found["clustered"]["predicted"], first["labels"])
+        if rank:
+            own = order[slice(*Ranks(rank, len(outcomes)).shard(41))]
+            assert torch.equal(found["clustered"]["labels"], first["labels"][own])
+    for other in others:
+        assert other["planned"]["kept"] == first["planned"]["kept"]
+        parts = [p["planned"]["stages"]["clusters"] for p in (other, first)]
+        assert parts[0] < parts[1]
 
 
 @pytest.mark.parametrize("batch_size", [None, 10])
@@ -173,6 +208,15 @@ def test_shards_cover_all_nodes():
         shards = [Ranks(rank, size).shard(23) for rank in range(size)]
         assert [lo for lo, _ in shards] == [0, *(hi for _, hi in shards[:-1])]
         assert shards[-1][1] == 23
+
+
+def test_results_without_room_on_disk_are_refused(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_ranks.os, "posix_fallocate", full, raising=False)
+    with pytest.raises(HenclerError, match="TMPDIR"):
+        _ranks._temporary_map((10, 3), np.dtype("float32"))
 
 
 # --- the command line --------------------------------------------------------------------------

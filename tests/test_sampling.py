@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from hencler._sampling import BatchPairSampler, PairSampler, contains
+from hencler._sampling import BatchPairSampler, DeviceBatchPairSampler, PairSampler, contains
 
 CPU = torch.device("cpu")
 
@@ -52,8 +52,25 @@ def test_contains_is_a_look_up():
     np.testing.assert_array_equal(found.reshape(40, 40), dense)
 
 
+def host_draws(matrix, seed):
+    sampler, rng = BatchPairSampler(matrix, 0.5, 2), np.random.default_rng(seed)
+    return lambda batch: sampler.draw(np.sort(batch), rng)
+
+
+def device_draws(matrix, seed):
+    sampler = DeviceBatchPairSampler(matrix, 0.5, 2, CPU)
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(batch):
+        drawn = sampler.draw(torch.from_numpy(np.sort(batch)), generator)
+        return type(drawn)(*(t.numpy() for t in drawn))
+
+    return draw
+
+
 @pytest.mark.parametrize("kind", ["directed", "no edges", "complete", "loops only"])
-def test_pairs_of_batches_are_unbiased(kind):
+@pytest.mark.parametrize("sampler", [host_draws, device_draws])
+def test_pairs_of_batches_are_unbiased(kind, sampler):
     """Mean over batches and draws against both means over the whole graph."""
     rng = np.random.default_rng(0)
     n, size = 7, 3
@@ -67,11 +84,11 @@ def test_pairs_of_batches_are_unbiased(kind):
     others = ~dense & ~np.eye(n, dtype=bool)
     parts = [loss[1][dense], loss[0][others]]
     expected = np.mean([part.mean() for part in parts if part.size])
-    sampler = BatchPairSampler(sp.csr_array(dense.astype(float)), 0.5, 2)
+    draw = sampler(sp.csr_array(dense.astype(float)), 1)
     values = []
     for _ in range(6_000):
         batch = np.sort(rng.permutation(n)[:size])
-        drawn = sampler.draw(batch, rng)
+        drawn = draw(batch)
         nodes = np.concatenate([batch, drawn.targets])
         source, target = nodes[drawn.pairs]
         kinds = drawn.is_edge.astype(int)

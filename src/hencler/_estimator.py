@@ -32,6 +32,7 @@ from ._network import NetworkModel, default_batch_size
 from ._order import canonical_order, order_bytes, restored
 from ._persistence import CheckpointFile, read_model, write_model
 from ._progress import announce
+from ._ranks import current_ranks
 from ._scoring import estimate_n_clusters, score_clustering
 from ._stability import Reassign, Stability, compare, repeat
 from ._stratified import stratified
@@ -98,7 +99,8 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
         Cluster of every node, 0 ... n_clusters_ - 1.
     n_clusters_ : int
     e_, r_ : arrays of shape (n, s)
-        Embeddings as a source and as a target; several similarities stand side by side.
+        Embeddings as a source and as a target; several similarities stand side by side. These and
+        the clusters are, over several processes, those of all nodes on the first of them alone.
     singular_values_ : array of shape (s,)
     evidence_ : dict
         *default only.* The label-free statistics by which views were chosen.
@@ -238,6 +240,7 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
                 n_components=self.n_components or 2 * k,
                 batch_size=self.batch_size or default_batch_size(graph.n_nodes),
                 on_cpu=device.type == "cpu",
+                ranks=current_ranks(device),
             )
         if taken := order_bytes(graph):
             plan = replace(plan, kept=plan.kept | {"graph in its own order": taken})
@@ -292,7 +295,9 @@ class HeNCler(TransformerMixin, GraphClusterer):  # type: ignore[misc]
                 # Fresh starts every epoch, as in the released code.
                 own = int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0])
                 labels = KMeansAssigner().fit(z, k, self.n_init, own).predict(z)
-                return labels if order is None else restored(labels, order)
+                if order is None or len(labels) < len(order):  # another rank than the first
+                    return labels
+                return restored(labels, order)
 
             announce("training", epoch, self.epochs)
             if self.callback is not None:

@@ -21,6 +21,7 @@ from ._encodings import EXACT_ENTRIES
 from ._errors import ResourceError
 from ._graph import SAMPLED_NODES, Graph
 from ._network import ENCODING_LENGTH, KMEANS_NODES, LINK_COLUMNS
+from ._ranks import ALONE, Ranks
 from ._selection import EVIDENCE_NODES
 
 __all__ = ["MemoryPlan", "available_memory", "closed_form_plan", "network_plan", "total_memory"]
@@ -95,7 +96,12 @@ def _size(count: int) -> str:
 
 
 def network_plan(
-    graph: Graph, *, n_components: int, batch_size: int | None, on_cpu: bool = True
+    graph: Graph,
+    *,
+    n_components: int,
+    batch_size: int | None,
+    on_cpu: bool = True,
+    ranks: Ranks = ALONE,
 ) -> MemoryPlan:
     """Plan of the presets ``paper`` and ``released``: O(batch) + O(n s).
 
@@ -104,11 +110,14 @@ def network_plan(
     n_components : s
     batch_size : nodes per step, None for all
     on_cpu : whether the steps are in this memory, and not in that of a GPU
+    ranks : processes that share the nodes, the steps and their results
     """
     n, links = graph.n_nodes, int(graph.adjacency.nnz)
+    own = -(-n // ranks.size)
     hidden, features = 256, 128
     width = (2 * LINK_COLUMNS if graph.x is None else graph.n_attributes) + ENCODING_LENGTH
     batch = n if batch_size is None else min(batch_size, n)
+    batch = -(-batch // ranks.size)
     block = min(n, (1 << 21) // (width + hidden))
     exact = links <= EXACT_ENTRIES
     weights = 2 * (width * hidden + hidden * features) + (2 * features + width) * (features + width)
@@ -121,19 +130,19 @@ def network_plan(
         "positional encoding": 4 * n * ENCODING_LENGTH,
         "weights and optimiser": 16 * weights,
     }
-    outcome = 2 * 4 * n * n_components
+    outcome = 2 * 4 * own * n_components
     stages = {
         "encoding": 170 * links if exact else 8 * n + 160 * (1 << 20),
-        "training step": step + 16 * n + (24 * links if batch == n else 0),
+        "training step": step + 16 * own + (24 * links if batch == n else 0),
         "embeddings e and r": outcome + 4 * block * (2 * width + 4 * hidden + 4 * features),
         # Clusters and classes of all nodes, and what writing them takes: measured at 10^7 nodes.
         "clusters": outcome
-        + 72 * n
+        + 72 * (n if ranks.first else own)
         + 40 * min(n, KMEANS_NODES) * 2 * n_components
         + 8 * min(n, (1 << 20) // n_components) * 4 * n_components,
     }
     if not on_cpu:
-        stages["training step"] = 16 * n
+        stages["training step"] = 16 * own
     if graph.x is None:
         kept["links as columns"] = 8 * n * 4 * LINK_COLUMNS
         stages["singular vectors of the links"] = 8 * n * 2 * 170 + 12 * links

@@ -39,9 +39,10 @@ from torch.nn import functional as F
 
 from ._operators import (
     Projections,
+    edge_error,
     gram_error,
     norm_softplus,
-    row_blocks,
+    orthonormal,
     sampled_error,
     softplus,
     two_layers,
@@ -139,28 +140,9 @@ class FeatureRows:
             return self.padded
         if self.dense is None:
             assert self.sparse is not None
-            return self.sparse.forward.values().new_ones(len(self), 1)
+            like = self.sparse.forward
+            return torch.ones(len(self), 1, dtype=like.dtype, device=like.device)
         return torch.cat([self.dense, self.dense.new_ones(len(self), 1)], 1)
-
-    def blocks(self) -> list[slice]:
-        """Rows that go through a layer together: on a CPU as many as its cache holds."""
-        return row_blocks(self.with_ones) if self.sparse is None else [slice(0, len(self))]
-
-    def times(self, weight: Tensor, rows: slice, out: Tensor | None = None) -> Tensor:
-        """Inputs and a column of ones, times a weight of shape (n_sparse + n_dense + 1, m)."""
-        if self.sparse is None:
-            return torch.mm(self.with_ones[rows], weight, out=out)
-        split = self.sparse.shape[1]
-        product = torch.mm(self.with_ones, weight[split:], out=out)
-        return product.add_(self.sparse.forward @ weight[:split])
-
-    def add_transposed_times(self, grad: Tensor, rows: slice, out: Tensor) -> None:
-        """Add transposed inputs and ones times (b, m) to `out`, (n_sparse + n_dense + 1, m)."""
-        split = 0
-        if self.sparse is not None:
-            split = self.sparse.shape[1]
-            out[:split] += self.sparse.transposed @ grad
-        out[split:].addmm_(self.with_ones[rows].T, grad)
 
     def squared_error(
         self, hidden: Tensor, weight: Tensor, bias: Tensor, sample: Tensor | None = None
@@ -174,14 +156,14 @@ class FeatureRows:
             target = self._whole[:, : len(weight)]
             return F.mse_loss(torch.addmm(bias, hidden, weight.T), target, reduction="sum")
         split = self.sparse.shape[1]
-        if sample is None:
-            total = gram_error(hidden, weight[:split], bias[:split], self.sparse)
-        else:
-            total = sampled_error(hidden, weight[:split], bias[:split], self.sparse, sample)
+        total: Tensor | float = 0.0
         if self.dense is not None and len(weight) > split:
-            rest = FeatureRows(self.dense)
-            total = total + rest.squared_error(hidden, weight[split:], bias[split:])
-        return total
+            weight, rest = weight.split([split, len(weight) - split])
+            bias, rest_bias = bias.split([split, len(bias) - split])
+            total = FeatureRows(self.dense).squared_error(hidden, rest, rest_bias)
+        if sample is None:
+            return total + gram_error(hidden, weight, bias, self.sparse)
+        return total + sampled_error(hidden, weight, bias, self.sparse, sample)
 
     def _plain_is_cheaper(self, h: int) -> bool:
         assert self.sparse is not None
@@ -281,13 +263,6 @@ class Output(NamedTuple):
     statistics: Statistics
 
 
-def orthonormal(matrix: Tensor) -> Tensor:
-    """Orthonormal basis of the columns of a (d, s) matrix, by Cholesky-QR."""
-    gram = matrix.T @ matrix
-    factor = torch.linalg.cholesky_ex(gram)[0]
-    return torch.linalg.solve_triangular(factor, matrix.T, upper=False).T
-
-
 class HeNClerNet(nn.Module):
     """Feature maps, projections and decoders; ``forward`` gives e, r and the named losses."""
 
@@ -321,7 +296,8 @@ class HeNClerNet(nn.Module):
     def projections(self) -> tuple[Tensor, Tensor]:
         """U and V, shape (d_f, s) each, with orthonormal columns."""
         if self.config.variant == "paper":
-            return orthonormal(self.u), orthonormal(self.v)
+            u, v = orthonormal(torch.stack([self.u, self.v]))
+            return u, v
         s = self.config.n_components
         return self.stiefel[:s].T, self.stiefel[s:].T
 
@@ -361,6 +337,18 @@ class HeNClerNet(nn.Module):
     def _agrees(self) -> bool:
         """Whether the loss contains the agreement of phi and psi."""
         return self.config.variant == "paper" and self.config.losses != "reconstruction"
+
+    @property
+    def loss_names(self) -> tuple[str, ...]:
+        """Names of what a step tells: the loss, then its parts as :meth:`forward` gives them."""
+        return "loss", *{
+            "all": ("wksvd", "node", "edge"),
+            "reconstruction": ("node", "edge"),
+            "wksvd": ("wksvd",),
+        }[self.config.losses]
+
+    def named_losses(self, values: Tensor) -> dict[str, Tensor]:
+        return dict(zip(self.loss_names, values))
 
     @property
     def epsilon(self) -> float:
@@ -440,11 +428,7 @@ class HeNClerNet(nn.Module):
 
     def _edge_loss(self, batch: Batch, e: Tensor, r: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """Binary cross-entropy of sigmoid(e_u' U'V r_v) over the sampled pairs."""
-        source, target = batch.pairs
         if self.config.variant == "released":
             # U'V = 0, so that no gradient reaches e and r: none is carried there.
             e, r = e.detach(), r.detach()
-        logits = (e.index_select(0, source) @ (u.T @ v) * r.index_select(0, target)).sum(1)
-        return F.binary_cross_entropy_with_logits(
-            logits, batch.is_edge, batch.pair_weight, reduction="sum"
-        )
+        return edge_error(e, r, u, v, batch.pairs, batch.is_edge, batch.pair_weight)

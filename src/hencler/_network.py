@@ -18,7 +18,7 @@ from ._graph import Graph, check_ids, row_blocks
 from ._links import LinkColumns, known_links
 from ._model import HeNClerNet, Losses, ModelConfig, Statistics, Variant
 from ._order import restored
-from ._ranks import current_ranks
+from ._ranks import Ranks, current_ranks
 from ._stability import Reassign
 from ._state import checked
 from ._torch import seeded
@@ -76,7 +76,8 @@ class NetworkModel:
     e: NDArray[np.float32]
     r: NDArray[np.float32]
     labels: NDArray[np.int64]
-    """Embeddings and clusters of the nodes fitted on, until :meth:`take_fitted` hands them out."""
+    """Embeddings and clusters of the nodes fitted on, until :meth:`take_fitted` hands them out;
+    over several ranks of all nodes on the first, of its own nodes on another."""
 
     def __init__(self, device: torch.device, encoding_length: int = ENCODING_LENGTH) -> None:
         self.device = device
@@ -120,17 +121,16 @@ class NetworkModel:
             ranks=ranks,
         )
         self.statistics = final_statistics(self.net, inputs, self.device, ranks)
-        self.e, self.r = embed(self.net, inputs, self.statistics, self.device, ranks)
-        if not all(np.isfinite(z[rows]).all() for z in (self.e, self.r) for rows in _blocks(z)):
+        e, r = embed(self.net, inputs, self.statistics, self.device, ranks)
+        if ranks.any(not all(np.isfinite(z[rows]).all() for z in (e, r) for rows in _blocks(z))):
             raise ParameterError(
                 "the training diverged: the embedding is not finite",
                 place=f"learning_rate={settings.learning_rate}",
                 remedy="Use a smaller learning rate, or standardise the attributes",
             )
-        sample = _sample(len(self.e), settings.seed)
-        rows = np.hstack([self.e[sample], self.r[sample]])
-        self.assigner = KMeansAssigner().fit(rows, n_clusters, n_init, settings.seed)
-        self.labels = self._nearest(self.e, self.r)
+        self.assigner = _common_centres(e, r, len(inputs), n_clusters, n_init, settings.seed, ranks)
+        fitted = e, r, self._nearest(e, r)
+        self.e, self.r, self.labels = (ranks.collect(part, len(inputs)) for part in fitted)
         return self
 
     def take_fitted(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
@@ -140,8 +140,13 @@ class NetworkModel:
         return fitted
 
     def restore_order(self, order: NDArray[np.int64], ids: NDArray[Any]) -> None:
-        """Give all nodes the places they had, under `ids`, before they were put in `order`."""
-        self.e, self.r, self.labels = (restored(z, order) for z in (self.e, self.r, self.labels))
+        """Give all nodes the places they had, under `ids`, before they were put in `order`.
+
+        A rank that has its own nodes alone leaves these in that order.
+        """
+        fitted = self.e, self.r, self.labels
+        if len(self.labels) == len(order):
+            self.e, self.r, self.labels = (restored(z, order) for z in fitted)
         if self.links is not None:
             self.links.restore_order(order)
             self.known_ids = ids
@@ -291,11 +296,28 @@ def _blocks(z: NDArray[Any]) -> Iterator[slice]:
     return row_blocks(len(z), 16 * z.shape[1])
 
 
-def _sample(n: int, seed: int) -> Any:
+def _sample(n: int, seed: int) -> NDArray[np.int64]:
     """Nodes on which the centres are found: all, or a sorted random choice."""
     if n <= KMEANS_NODES:
-        return slice(None)
+        return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, KMEANS_NODES, replace=False))
+
+
+def _common_centres(
+    e: NDArray[Any], r: NDArray[Any], n: int, k: int, n_init: int, seed: int, ranks: Ranks
+) -> KMeansAssigner:
+    """Centres that the first rank finds on a sample of all nodes; `e` and `r` are of a shard."""
+    sample, (lo, hi) = _sample(n, seed), ranks.shard(n)
+    own = slice(*np.searchsorted(sample, [lo, hi]))
+    rows = np.zeros((len(sample), 2 * e.shape[1]), dtype=e.dtype)
+    rows[own] = np.hstack([e[sample[own] - lo], r[sample[own] - lo]])
+    ranks.sum_(torch.from_numpy(rows))
+    assigner = KMeansAssigner()
+    assigner.centres = np.zeros((k, rows.shape[1]))
+    if ranks.first:
+        assigner.fit(rows, k, n_init, seed)
+    ranks.sum_(torch.from_numpy(assigner.centres))
+    return assigner
 
 
 def _unit(graph: Graph) -> float:

@@ -10,6 +10,7 @@ the gradients are those of one process over the union of the ranks' batches.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,18 +89,53 @@ class Ranks:
         self.sum_(count)
         return bool(count.item())
 
-    def complete(self, array: NDArray[Any]) -> None:
-        """Fill an array of one row per node, of which every rank has filled its shard."""
+    def collect(self, rows: NDArray[Any], n: int) -> NDArray[Any]:
+        """All n rows on the first rank, in a map of a temporary file; on others their own.
+
+        `rows` are those of this rank's shard. A map is no memory of the process: the system
+        keeps of it what there is room for.
+        """
         if self.size == 1:
-            return
-        for owner, (lo, hi) in enumerate(pairwise(self.bounds(len(array)))):
-            for rows in row_blocks(hi - lo, array[:1].size):
-                part = array[lo + rows.start : lo + rows.stop]
-                message = torch.from_numpy(np.ascontiguousarray(part))
-                message = message if self.carrier is None else message.to(self.carrier)
-                with _clear_errors():
-                    dist.broadcast(message, owner)
-                part[...] = message.cpu().numpy()
+            return rows
+        whole = _temporary_map((n, *rows.shape[1:]), rows.dtype) if self.first else rows
+        for owner, (lo, hi) in enumerate(pairwise(self.bounds(n))):
+            for block in row_blocks(hi - lo, max(1, rows[:1].size)):
+                target = slice(lo + block.start, lo + block.stop)
+                if self.first and owner == 0:
+                    whole[target] = rows[block]
+                elif self.first:
+                    whole[target] = self._receive(whole[target], owner)
+                elif self.rank == owner:
+                    self._send(rows[block])
+        return whole
+
+    def _send(self, rows: NDArray[Any]) -> None:
+        message = torch.from_numpy(np.ascontiguousarray(rows))
+        with _clear_errors():
+            dist.send(message if self.carrier is None else message.to(self.carrier), 0)
+
+    def _receive(self, like: NDArray[Any], owner: int) -> NDArray[Any]:
+        message = torch.from_numpy(np.empty_like(like, subok=False))
+        message = message if self.carrier is None else message.to(self.carrier)
+        with _clear_errors():
+            dist.recv(message, owner)
+        return message.cpu().numpy()
+
+
+def _temporary_map(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Array in a file without a name, which is gone when the array is."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    try:
+        with tempfile.TemporaryFile() as file:
+            if hasattr(os, "posix_fallocate"):  # a full disk must not show when it is written to
+                os.posix_fallocate(file.fileno(), 0, size)
+            return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+    except OSError as error:
+        raise HenclerError(
+            f"the results of all processes need {size / 1e9:.1f} GB on disk ({error.strerror})",
+            place=tempfile.gettempdir(),
+            remedy="Let TMPDIR name a folder with more room",
+        ) from error
 
 
 ALONE = Ranks()

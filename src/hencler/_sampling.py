@@ -21,7 +21,14 @@ from torch import Tensor
 
 from ._ranks import ALONE, Ranks
 
-__all__ = ["BatchPairSampler", "BatchPairs", "PairSampler", "contains"]
+__all__ = [
+    "BatchPairSampler",
+    "BatchPairs",
+    "DeviceBatchPairSampler",
+    "DevicePairs",
+    "PairSampler",
+    "contains",
+]
 
 _MISSES = 1e-6
 """Largest share of non-edges that are drawn in vain, and then get weight 0."""
@@ -34,9 +41,9 @@ _BLOCK = 1 << 20
 class PairSampler:
     """Draws edges uniformly from E and pairs uniformly from its complement without loops.
 
-    A draw costs O(log E) (a look-up in the sorted keys u n + v), and nothing of size n x n
-    exists. Pairs that hit an edge are drawn again, as often as the density of the graph asks for;
-    on a GPU all of them are, so that the host never waits to hear which.
+    A pair (u, v) is the number u n + v. A draw costs O(log E), a look-up in sorted numbers, and
+    nothing of size n x n exists. Pairs that hit an edge are drawn again, as often as the density
+    of the graph asks for; on a GPU all of them are, so that the host never waits to hear which.
 
     Parameters
     ----------
@@ -47,50 +54,50 @@ class PairSampler:
     def __init__(self, adjacency: Any, device: torch.device) -> None:
         self.n = n = int(adjacency.shape[0])
         rows = np.repeat(np.arange(n, dtype=np.int64), np.diff(adjacency.indptr))
-        self.edges = torch.from_numpy(np.stack([rows, adjacency.indices])).to(device)
-        self.keys = self.edges[0] * n + self.edges[1]
-        self.redraws = _redraws((len(rows) + n) / n**2)
+        edges = rows * n + adjacency.indices
+        # Edges and loops; the last number belongs to no pair and ends every look-up.
+        taken = np.append(np.union1d(edges, np.arange(n, dtype=np.int64) * (n + 1)), n * n)
+        self.edges, self.taken = (torch.from_numpy(keys).to(device) for keys in (edges, taken))
+        self.redraws = _redraws((len(taken) - 1) / n**2)
+        self.one = torch.ones(1, device=device)
 
     def draw(self, m: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """m edges and m non-edges: pairs (2, 2m), is_edge (2m,), weight (2m,) with sum 1."""
-        device = self.keys.device
-        n_edges = m if len(self.keys) else 0
-        at = torch.randint(max(1, len(self.keys)), (n_edges,), generator=generator, device=device)
-        edges = self.edges.index_select(1, at)
+        n_edges = m if len(self.edges) else 0
+        at = torch.randint(
+            max(1, len(self.edges)), (n_edges,), generator=generator, device=self.edges.device
+        )
+        at = at.sort().values if at.device.type == "cpu" else at
         others, missed = self._non_edges(m, generator)
-        is_edge = torch.ones(n_edges + m, device=device)
-        is_edge[n_edges:] = 0
-        weight = torch.ones(n_edges + m, device=device)
-        weight[n_edges:] = (~missed).float()
-        return torch.cat([edges, others], 1), is_edge, weight / weight.sum().clamp(min=1.0)
-
-    def is_edge(self, source: Tensor, target: Tensor) -> Tensor:
-        """Whether each pair is an edge."""
-        if not len(self.keys):
-            return torch.zeros_like(source, dtype=torch.bool)
-        keys = source * self.n + target
-        at = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
-        return self.keys[at] == keys
+        keys = torch.cat([self.edges.index_select(0, at), others])
+        edges = self.one.expand(n_edges)
+        weight = torch.cat([edges, (~missed).to(edges.dtype)])
+        return (
+            torch.stack([torch.div(keys, self.n, rounding_mode="floor"), keys % self.n]),
+            torch.cat([edges, torch.zeros_like(self.one).expand(m)]),
+            weight / weight.sum().clamp(min=1.0),
+        )
 
     def _non_edges(self, m: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        device = self.keys.device
+        """Numbers of m pairs, and which of them hit an edge or a loop in every draw."""
 
-        def fresh(count: int) -> tuple[Tensor, Tensor]:
-            pair = torch.randint(self.n, (2, count), generator=generator, device=device)
-            return pair, self.is_edge(pair[0], pair[1]) | (pair[0] == pair[1])
+        def fresh(*shape: int) -> tuple[Tensor, Tensor]:
+            keys = torch.randint(self.n**2, shape, generator=generator, device=self.taken.device)
+            if keys.device.type == "cpu":  # in ascending order, look-ups find what is in the cache
+                keys = keys.sort().values
+            return keys, self.taken[torch.searchsorted(self.taken, keys)] == keys
 
-        pairs, bad = fresh(m)
+        if self.taken.device.type != "cpu":
+            keys, bad = fresh(1 + self.redraws, m)
+            first = bad.to(torch.uint8).argmin(0, keepdim=True)
+            return keys.gather(0, first)[0], bad.gather(0, first)[0]
+        keys, bad = fresh(m)
         for _ in range(self.redraws):
-            if device.type == "cpu":
-                at = bad.nonzero()[:, 0]
-                if not len(at):
-                    break
-                pairs[:, at], bad[at] = fresh(len(at))
-            else:
-                others, still = fresh(m)
-                pairs = torch.where(bad, others, pairs)
-                bad = bad & still
-        return pairs, bad
+            at = bad.nonzero()[:, 0]
+            if not len(at):
+                break
+            keys[at], bad[at] = fresh(len(at))
+        return keys, bad
 
 
 def _redraws(density: float) -> int:
@@ -101,6 +108,89 @@ def _redraws(density: float) -> int:
 
 
 # --- minibatches -------------------------------------------------------------------------------
+
+
+class DevicePairs(NamedTuple):
+    """:class:`BatchPairs` as tensors on a device, of the same shapes in every draw."""
+
+    pairs: Tensor
+    is_edge: Tensor
+    weight: Tensor
+    targets: Tensor
+
+
+class DeviceBatchPairSampler:
+    """What :class:`BatchPairSampler` draws, by a GPU that holds all edges: 8 bytes each.
+
+    The host never waits, and a batch of a given size always gets the same number of pairs, so that
+    a step can be recorded.
+    """
+
+    def __init__(
+        self, adjacency: Any, edge_share: float, other_share: float, device: torch.device
+    ) -> None:
+        n = self.n = int(adjacency.shape[0])
+        self.n_edges = len(adjacency.indices)
+        self.edge_share, self.other_share = edge_share, other_share
+        self.indptr = torch.from_numpy(np.asarray(adjacency.indptr, dtype=np.int64)).to(device)
+        # A last number beyond all pairs ends every look-up.
+        self.keys = torch.full((self.n_edges + 1,), n * n, dtype=torch.int64, device=device)
+        loops = torch.zeros((), dtype=torch.int64, device=device)
+        for start in range(0, n, _BLOCK):
+            ends = self.indptr[start : start + _BLOCK + 1]
+            lo, hi = int(ends[0]), int(ends[-1])
+            part = torch.from_numpy(np.asarray(adjacency.indices[lo:hi], dtype=np.int64)).to(device)
+            rows = start + torch.arange(len(ends) - 1, device=device)
+            rows = rows.repeat_interleave(ends.diff(), output_size=hi - lo)
+            loops += (rows == part).sum()
+            self.keys[lo:hi] = rows * n + part
+        self.n_others = n * (n - 1) - (self.n_edges - int(loops))
+
+    @staticmethod
+    def bytes_needed(adjacency: Any) -> int:
+        return 8 * (len(adjacency.indices) + len(adjacency.indptr) + 1)
+
+    def draw(self, batch: Tensor, generator: torch.Generator) -> DevicePairs:
+        """Pairs of the nodes in `batch`, (b,)."""
+        b, device = len(batch), batch.device
+        m = math.ceil(self.edge_share * b) if self.n_edges else 0
+        k = math.ceil(self.other_share * b) if b > 1 and self.n_others else 0
+        halves = 0.5 if m and k else 1.0
+        sources, targets, mass = self._edges(batch, m, generator)
+        edge_weight = mass.float() * (halves * self.n / b / max(1, self.n_edges) / max(1, m))
+        source = torch.randint(b, (k,), generator=generator, device=device)
+        target = torch.randint(1, max(2, b), (k,), generator=generator, device=device)
+        target = target.add_(source).remainder_(b)
+        keys = batch[source] * self.n + batch[target]
+        absent = self.keys[torch.searchsorted(self.keys, keys)] != keys
+        share = halves * self.n * (self.n - 1) / max(1, self.n_others) / max(1, k)
+        one = torch.ones(1, device=device)
+        return DevicePairs(
+            torch.stack(
+                [
+                    torch.cat([sources, source]),
+                    torch.cat([b + torch.arange(m, device=device), target]),
+                ]
+            ),
+            torch.cat([one.expand(m), torch.zeros_like(one).expand(k)]),
+            torch.cat([edge_weight.expand(m), absent.float().mul_(share)]),
+            targets,
+        )
+
+    def _edges(
+        self, batch: Tensor, m: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Positions of m sources in the batch, their targets, and the edges the batch has."""
+        first = self.indptr[batch]
+        degrees = self.indptr[batch + 1] - first
+        ends = degrees.cumsum(0)
+        mass = ends[-1]
+        uniform = torch.rand(m, generator=generator, device=batch.device, dtype=torch.float64)
+        place = uniform.mul_(mass).long()
+        # Without any edge there is no such place: the last node stands in, with weight 0.
+        source = torch.searchsorted(ends, place, right=True).clamp_(max=len(batch) - 1)
+        at = first[source] + place - (ends - degrees)[source]
+        return source, self.keys[at].remainder(self.n), mass
 
 
 class BatchPairs(NamedTuple):

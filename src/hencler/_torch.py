@@ -64,27 +64,46 @@ def sparse_tensor(
         )
 
 
+DENSE_SHARE = 0.08
+"""Beyond this share of non-zeros a GPU multiplies faster by the dense matrix."""
+
+DENSE_ENTRIES = 1 << 28
+"""Entries, at most, of a matrix that is made dense for that."""
+
+
 class SparseMatrix:
     """Constant sparse matrix M on a device, with its transpose for the backward pass.
 
     ``matrix @ tensor`` is differentiable in the tensor; M itself needs no gradient. Torch's own
     backward pass of a CSR product transposes M again at every step.
+
+    Attributes
+    ----------
+    forward, transposed : M and M', CSR tensors, or dense ones where a GPU is faster by them
     """
 
     def __init__(self, matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32):
         self.shape: tuple[int, int] = matrix.shape
-        self.forward = sparse_tensor(matrix.tocsr(), device, dtype)
-        self.transposed = sparse_tensor(matrix.T.tocsr(), device, dtype)
+        matrix = matrix.tocsr()
+        entries = self.shape[0] * self.shape[1]
+        if device.type == "cuda" and DENSE_SHARE * entries < matrix.nnz and entries < DENSE_ENTRIES:
+            self.forward = sparse_tensor(matrix, device, dtype).to_dense()
+            self.transposed = self.forward.T
+        else:
+            self.forward = sparse_tensor(matrix, device, dtype)
+            self.transposed = sparse_tensor(matrix.T.tocsr(), device, dtype)
 
     @cached_property
     def column_sums(self) -> Tensor:
         """X'1, shape (columns,)."""
-        return (self.transposed @ self.forward.values().new_ones(self.shape[0], 1))[:, 0]
+        ones = torch.ones(self.shape[0], 1, dtype=self.forward.dtype, device=self.forward.device)
+        return (self.transposed @ ones)[:, 0]
 
     @cached_property
     def squared_norm(self) -> Tensor:
         """Sum of the squares of all entries."""
-        return self.forward.values().square().sum()
+        dense = self.forward.layout == torch.strided
+        return (self.forward if dense else self.forward.values()).square().sum()
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product: Tensor = _Spmm.apply(self.forward, self.transposed, dense)

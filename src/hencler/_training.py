@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+import math
 import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -18,12 +20,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ._adam import Adam, Optimiser
 from ._cayley import CayleyAdam
 from ._errors import HenclerWarning, ModelFileError
 from ._graph import row_blocks
 from ._model import Batch, FeatureRows, HeNClerNet, Output, Statistics
 from ._ranks import ALONE, RankError, Ranks
-from ._sampling import BatchPairs, BatchPairSampler, PairSampler
+from ._replay import Replayed
+from ._sampling import BatchPairs, BatchPairSampler, DeviceBatchPairSampler, PairSampler
 from ._torch import SparseMatrix
 
 __all__ = ["Checkpoint", "NodeInputs", "TrainingSettings", "embed", "final_statistics", "train"]
@@ -37,6 +41,10 @@ EDGES_PER_BATCH_NODE = 0.25
 SAMPLED_ROWS = 256
 """Nodes on which the zeros of sparse attributes are looked at in a step of ``released``. The loss
 of ``paper`` is a sum over attributes, not a mean, and its training does not bear the noise."""
+
+SMALL_BATCH = 256
+"""Minibatches of fewer nodes take smaller steps: Adam gives a gradient of any size steps of one
+size, and in so few nodes most of it is noise, which made ``released`` diverge on small graphs."""
 
 _MOMENTUM = 0.1
 """Share of a minibatch in the running estimates of the sums over all nodes."""
@@ -86,20 +94,25 @@ class OnDevice:
             self.padded[rows] = inputs.rows(rows, device).with_ones
 
     @staticmethod
-    def fits(inputs: NodeInputs, device: torch.device) -> bool:
-        """Whether there is a GPU with room: half of its free memory is left to the steps."""
+    def fits(inputs: NodeInputs, device: torch.device, adjacency: Any | None = None) -> bool:
+        """Whether there is a GPU with room for them, and for the edges if given: half of its free
+        memory is left to the steps."""
         if device.type != "cuda" or inputs.sparse is not None:
             return False
         free, _ = torch.cuda.mem_get_info(device)
-        return 4 * len(inputs) * (inputs.width + 1) <= free // 2
+        edges = 0 if adjacency is None else DeviceBatchPairSampler.bytes_needed(adjacency)
+        return 4 * len(inputs) * (inputs.width + 1) + edges <= free // 2
 
     def __len__(self) -> int:
         return len(self.padded)
 
     def rows(self, index: NDArray[np.int64], device: torch.device) -> FeatureRows:
         """Inputs of the nodes at some positions."""
-        at = torch.from_numpy(index).to(self.padded.device)
-        return FeatureRows.from_padded(self.padded.index_select(0, at))
+        return self.at(torch.from_numpy(index).to(self.padded.device))
+
+    def at(self, index: Tensor) -> FeatureRows:
+        """The same, positions on the device."""
+        return FeatureRows.from_padded(self.padded.index_select(0, index))
 
 
 class Checkpoint(Protocol):
@@ -141,6 +154,7 @@ def train(
     """
     net.to(device).train()
     net.ranks = ranks
+    settings = replace(settings, learning_rate=_step_size(settings, len(inputs)))
     optimisers = _optimisers(net, settings)
     history = _History()
     first = 1
@@ -184,6 +198,14 @@ def train(
     return history.fetched()
 
 
+def _step_size(settings: TrainingSettings, n: int) -> float:
+    """Learning rate; of minibatches less in proportion to the noise of their gradients."""
+    size = settings.batch_size
+    if size is None or size >= n:
+        return settings.learning_rate
+    return settings.learning_rate * min(1.0, math.sqrt(size / SMALL_BATCH))
+
+
 class _History:
     """Losses of every epoch, fetched from the device only when someone wants to see them."""
 
@@ -212,29 +234,33 @@ def _full_batch_epochs(
     inputs: NodeInputs,
     adjacency: Any,
     settings: TrainingSettings,
-    optimisers: list[torch.optim.Optimizer],
+    optimisers: list[Optimiser],
     device: torch.device,
 ) -> RunEpoch:
     """Function that runs one epoch, a single step on all nodes."""
     n = len(inputs)
     sampler = PairSampler(adjacency, device)
     whole = inputs.rows(slice(None), device)
+    generator = torch.Generator(device)
 
-    def run(epoch: int) -> tuple[dict[str, Tensor], Embedding]:
-        generator = _generator(settings.seed, epoch, device)
+    def step() -> tuple[Tensor, ...]:
         pairs = sampler.draw(PAIRS_PER_NODE * n, generator)
         sample = _sampled_rows(net, whole, generator, device)
         losses, output = _update(net, Batch(whole, *pairs, n, sample=sample), optimisers)
         # The embedding of the forward pass, before the update, is what the released code scores.
-        e, r = output.e.detach(), output.r.detach()
-        return losses, lambda: torch.cat([e, r], 1).cpu().numpy()
+        return losses, output.e.detach(), output.r.detach()
+
+    replayed = Replayed(step, optimisers, generator)
+
+    def run(epoch: int) -> tuple[dict[str, Tensor], Embedding]:
+        generator.manual_seed(_mixed(settings.seed, epoch))
+        losses, e, r = replayed()
+        return net.named_losses(losses.clone()), lambda: torch.cat([e, r], 1).cpu().numpy()
 
     return run
 
 
-def _update(
-    net: HeNClerNet, batch: Batch, optimisers: list[torch.optim.Optimizer]
-) -> tuple[dict[str, Tensor], Output]:
+def _update(net: HeNClerNet, batch: Batch, optimisers: list[Optimiser]) -> tuple[Tensor, Output]:
     """One gradient step; the losses before it, detached, their sum first."""
     output = net(batch)
     parts = torch.stack(list(output.losses.values()))
@@ -247,7 +273,7 @@ def _update(
         net.ranks.sum_(values, *_gradients(net))
     for optimiser in optimisers:
         optimiser.step()
-    return dict(zip(["loss", *output.losses], values)), output
+    return values, output
 
 
 def _gradients(net: HeNClerNet) -> Iterator[Tensor]:
@@ -261,11 +287,14 @@ def _gradients(net: HeNClerNet) -> Iterator[Tensor]:
 def _sampled_rows(
     net: HeNClerNet, nodes: FeatureRows, generator: torch.Generator, device: torch.device
 ) -> Tensor | None:
-    """Rows on which zeros are looked at, or None where all of them cost little more."""
-    few = nodes.sparse is None or len(nodes) <= 2 * SAMPLED_ROWS
-    if few or net.config.variant == "paper":
+    """Rows on which zeros are looked at, one from each of as many equal parts of the nodes, so
+    that every row is as likely as any other; None where all of them cost little more."""
+    n = len(nodes)
+    if nodes.sparse is None or n <= 2 * SAMPLED_ROWS or net.config.variant == "paper":
         return None
-    return torch.randperm(len(nodes), generator=generator, device=device)[:SAMPLED_ROWS]
+    at = torch.rand(SAMPLED_ROWS, generator=generator, device=device, dtype=torch.float64)
+    at += torch.arange(SAMPLED_ROWS, device=device)
+    return at.mul_(n / SAMPLED_ROWS).long().clamp_(max=n - 1)
 
 
 def _minibatch_epochs(
@@ -273,7 +302,7 @@ def _minibatch_epochs(
     inputs: NodeInputs,
     adjacency: Any,
     settings: TrainingSettings,
-    optimisers: list[torch.optim.Optimizer],
+    optimisers: list[Optimiser],
     device: torch.device,
 ) -> RunEpoch:
     """Function that runs one epoch, steps on all nodes in random order.
@@ -283,6 +312,8 @@ def _minibatch_epochs(
     n, ranks = len(inputs), net.ranks
     size = min(settings.batch_size or n, n)
     steps = -(-n // size)
+    if ranks.size == 1 and OnDevice.fits(inputs, device, adjacency):
+        return _device_epochs(net, inputs, adjacency, settings, optimisers, device, steps)
     bounds = ranks.bounds(n)
     lo, hi = ranks.shard(n)
     sampler = BatchPairSampler(adjacency, EDGES_PER_BATCH_NODE, PAIRS_PER_NODE, ranks)
@@ -292,7 +323,7 @@ def _minibatch_epochs(
         generator = _generator(settings.seed, epoch, device)
         rng = np.random.default_rng([settings.seed, epoch, ranks.rank])
         order = lo + rng.permutation(hi - lo)
-        totals: dict[str, Tensor] = {}
+        totals = torch.zeros((), device=device)
         running: Statistics | None = net.running_statistics() if steps > 1 else None
 
         def make(step: int) -> Batch:
@@ -313,12 +344,63 @@ def _minibatch_epochs(
             losses, output = _update(net, batch, optimisers)
             if steps > 1:
                 running = Statistics(*(value.detach() for value in output.statistics))
-            share = (batch.n_batch or 0) / n
-            for name, value in losses.items():
-                totals[name] = totals.get(name, torch.zeros((), device=device)) + share * value
+            totals = totals + (batch.n_batch or 0) / n * losses
         if running is not None:
             net.keep_running_statistics(running)
-        return totals, lambda: _embedding(net, inputs, device)
+        return net.named_losses(totals), lambda: _embedding(net, inputs, device)
+
+    return run
+
+
+def _device_epochs(
+    net: HeNClerNet,
+    inputs: NodeInputs,
+    adjacency: Any,
+    settings: TrainingSettings,
+    optimisers: list[Optimiser],
+    device: torch.device,
+    steps: int,
+) -> RunEpoch:
+    """:func:`_minibatch_epochs` on a GPU that holds inputs and edges, and draws the batches."""
+    n, source = len(inputs), OnDevice(inputs, device)
+    sampler = DeviceBatchPairSampler(adjacency, EDGES_PER_BATCH_NODE, PAIRS_PER_NODE, device)
+    generator = torch.Generator(device)
+    order = torch.empty(n, dtype=torch.int64, device=device)
+    done = torch.zeros((), dtype=torch.int64, device=device)
+    totals = torch.zeros(len(net.loss_names), device=device)
+    fresh = steps == 1 or net.running_statistics() is None
+
+    def step(size: int) -> tuple[Tensor, ...]:
+        nonlocal fresh
+        chosen = order[done + torch.arange(size, device=device)]
+        done.add_(size)
+        drawn = sampler.draw(chosen, generator)
+        running = None if fresh else Statistics(*net.running)
+        batch = Batch(
+            source.at(chosen), *drawn[:3], n,
+            targets=source.at(drawn.targets) if len(drawn.targets) else None,
+            statistics=running, momentum=_MOMENTUM,
+        )  # fmt: skip
+        losses, output = _update(net, batch, optimisers)
+        if steps > 1:
+            net.keep_running_statistics(output.statistics)
+            fresh = False
+        totals.add_(losses, alpha=size / n)
+        return ()
+
+    ends = [n * t // steps for t in range(steps + 1)]
+    sizes = [b - a for a, b in pairwise(ends)]
+    # Parts as equal as possible: two sizes at most.
+    replayed = {s: Replayed(partial(step, s), optimisers, generator) for s in set(sizes)}
+
+    def run(epoch: int) -> tuple[dict[str, Tensor], Embedding]:
+        generator.manual_seed(_mixed(settings.seed, epoch))
+        torch.randperm(n, generator=generator, device=device, out=order)
+        for tensor in (done, totals):
+            tensor.zero_()
+        for size in sizes:
+            replayed[size]()
+        return net.named_losses(totals.clone()), lambda: _embedding(net, inputs, device)
 
     return run
 
@@ -371,12 +453,12 @@ def _minibatch(
 
 
 def _embedding(net: HeNClerNet, inputs: NodeInputs, device: torch.device) -> NDArray[Any]:
-    """[e | r] as they would be if the training ended here."""
+    """[e | r] as they would be if the training ended here; of all nodes on the first rank."""
     training = net.training
     statistics = final_statistics(net, inputs, device, net.ranks)
-    e, r = embed(net, inputs, statistics, device, net.ranks)
+    own = np.concatenate(embed(net, inputs, statistics, device, net.ranks), 1)
     net.train(training)
-    return np.concatenate([e, r], 1)
+    return net.ranks.collect(own, len(inputs))
 
 
 # --- after training --------------------------------------------------------------------------
@@ -457,16 +539,16 @@ def embed(
     device: torch.device,
     ranks: Ranks = ALONE,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """e and r of all nodes, shape (n, s) each, on every rank."""
+    """e and r of this rank's nodes, shape (n / ranks, s) each."""
     net.to(device).eval()
     u, v = net.projections
-    e, r = (np.empty((len(inputs), net.config.n_components), dtype=np.float32) for _ in range(2))
+    lo, hi = ranks.shard(len(inputs))
+    e, r = (np.empty((hi - lo, net.config.n_components), dtype=np.float32) for _ in range(2))
     for rows in _forward_blocks(net, inputs, ranks):
+        own = slice(rows.start - lo, rows.stop - lo)
         phi, psi = net.maps(inputs.rows(rows, device))
-        e[rows] = ((phi - statistics.centre_phi) @ u).cpu().numpy()
-        r[rows] = ((psi - statistics.centre_psi) @ v).cpu().numpy()
-    ranks.complete(e)
-    ranks.complete(r)
+        e[own] = ((phi - statistics.centre_phi) @ u).cpu().numpy()
+        r[own] = ((psi - statistics.centre_psi) @ v).cpu().numpy()
     return e, r
 
 
@@ -480,41 +562,37 @@ def _forward_blocks(net: HeNClerNet, inputs: NodeInputs, ranks: Ranks) -> Iterat
 # --- optimisers and their state --------------------------------------------------------------
 
 
-def _optimisers(net: HeNClerNet, settings: TrainingSettings) -> list[torch.optim.Optimizer]:
+def _optimisers(net: HeNClerNet, settings: TrainingSettings) -> list[Optimiser]:
     stiefel = getattr(net, "stiefel", None)
     rest = [p for p in net.parameters() if p is not stiefel]
-    optimisers: list[torch.optim.Optimizer] = [_adam(rest, settings.learning_rate)]
+    optimisers: list[Optimiser] = [Adam(rest, settings.learning_rate)]
     if stiefel is not None:
         optimisers.append(CayleyAdam([stiefel], lr=settings.learning_rate, seed=settings.seed))
     return optimisers
 
 
-def _adam(parameters: list[Any], learning_rate: float) -> torch.optim.Adam:
-    """Adam as one kernel per tensor, or as several where this version of torch has no such."""
-    try:
-        return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
-    except RuntimeError:
-        return torch.optim.Adam(parameters, lr=learning_rate)
+def _mixed(seed: int, epoch: int) -> int:
+    """Seed of an epoch's draws."""
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]) % (1 << 63)
 
 
 def _generator(seed: int, epoch: int, device: torch.device) -> torch.Generator:
-    mixed = int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0])
-    return torch.Generator(device=device).manual_seed(mixed % (1 << 63))
+    return torch.Generator(device=device).manual_seed(_mixed(seed, epoch))
 
 
-def _state(net: HeNClerNet, optimisers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
+def _state(net: HeNClerNet, optimisers: list[Optimiser]) -> dict[str, Tensor]:
     """All tensors a continued training needs, by name."""
     tensors = {f"net.{k}": v.detach().clone() for k, v in net.state_dict().items()}
     for i, optimiser in enumerate(optimisers):
-        for j, state in optimiser.state_dict()["state"].items():
+        for j, state in optimiser.state.items():
             for key, value in state.items():
-                tensors[f"optimiser.{i}.{j}.{key}"] = torch.as_tensor(value).clone()
+                tensors[f"optimiser.{i}.{j}.{key}"] = value.clone()
     return tensors
 
 
 def _restore(
     net: HeNClerNet,
-    optimisers: list[torch.optim.Optimizer],
+    optimisers: list[Optimiser],
     tensors: dict[str, Tensor],
     settings: TrainingSettings,
 ) -> None:
@@ -522,15 +600,11 @@ def _restore(
     net.load_state_dict({k[4:]: v for k, v in tensors.items() if k.startswith("net.")})
     for i, optimiser in enumerate(optimisers):
         state: dict[int, dict[str, Tensor]] = {}
-        parameters = optimiser.param_groups[0]["params"]
         for name, value in tensors.items():
             kind, *rest = name.split(".")
             if kind == "optimiser" and int(rest[0]) == i:
-                like = parameters[int(rest[1])]
-                if value.shape == like.shape:  # stored as the parameter is: Adam's kernel asks so
-                    value = torch.empty_like(like).copy_(value)
                 state.setdefault(int(rest[1]), {})[rest[2]] = value
-        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+        optimiser.load_state(state)
 
 
 def _check_checkpoint(

@@ -804,6 +804,7 @@ def bench_speed(
     ] = None,
     page: Annotated[Path | None, typer.Option(help="Page whose plan to renew.")] = None,
     epoch_page: Annotated[Path | None, typer.Option(help="Page whose epochs to renew.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Picture of the ranks to draw.")] = None,
     only_tables: Annotated[bool, typer.Option(help="Run nothing, only write tables.")] = False,
 ) -> None:
     """Epochs of the trained presets beside bare autoencoders, and times to a clustering.
@@ -832,6 +833,8 @@ def bench_speed(
         _renew(page, plan.plan_page(results))
     if epoch_page is not None:
         _renew(epoch_page, plan.epoch_page(results))
+    if figure is not None:
+        plan.ranks_figure(results, figure)
     out.print(str(target))
 
 

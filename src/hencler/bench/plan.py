@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .._model import ModelConfig
+from .._optional import optional_import
 from .speed import count_flops
 
-__all__ = ["Plan", "epoch_page", "plan", "plan_page"]
+__all__ = ["Plan", "epoch_page", "plan", "plan_page", "ranks_figure"]
 
 DOLLARS_PER_HOUR = {"cpu": 0.05, "cuda": 3.0}
 """Assumed price of a core and of a GPU for an hour; the only numbers here nobody measured."""
@@ -62,8 +64,8 @@ def plan(
 
     Parameters
     ----------
-    measured : row of the section ``minibatch`` of ``hencler bench speed``: the operations per
-        second of that row are taken to be reached again
+    measured : row of the section ``minibatch`` or ``gpu`` of ``hencler bench speed``: the
+        operations per second of that row are taken to be reached again
     """
     s, d = 2 * clusters, attributes + _ENCODING
     config = ModelConfig(0, d, _ENCODING, n_components=s)
@@ -93,7 +95,7 @@ def plan(
         epochs=epochs,
         store_bytes=index * (nodes + 1 + edges) + 2 * nodes * attributes,
         result_bytes=2 * 4 * nodes * s + 8 * nodes,
-        rank_bytes=4 * nodes * _ENCODING + 16 * nodes // ranks + 2 * 4 * nodes * s + 8 * nodes,
+        rank_bytes=4 * nodes * _ENCODING + (16 + 2 * 4 * s + 8) * nodes // ranks,
         flops_per_epoch=flops,
         steps_per_epoch=steps,
         message_bytes_per_step=message,
@@ -105,17 +107,124 @@ def plan(
 
 def epoch_page(results: list[dict[str, Any]]) -> str:
     """Markdown: an epoch of each preset against its floor and its plain form, on every device."""
-    lines = ["| device | graph | preset | x floor | plain form x |", "|---|---|---|---:|---:|"]
+    head = ("device", "graph", "preset", "x floor", "x recorded floor", "plain form x")
+    lines = ["| " + " | ".join(head) + " |", "|---|---|---|---:|---:|---:|"]
     for result in results:
         for name in ("epoch", "minibatch"):
-            for row in result["sections"].get(name, {}).get("rows", []):
-                plain = row.get("plain_to_hencler")
+            for row in _rows(result, name):
                 where = row["graph"] + (", minibatches" if name == "minibatch" else "")
-                lines.append(
-                    f"| {row['device']} | {where} | {row['preset']} | "
-                    f"{row['hencler_to_floor']:.2f} | {'' if plain is None else f'{plain:.1f}'} |"
-                )
+                shown = [
+                    _number(row.get(key), digits)
+                    for key, digits in (
+                        ("hencler_to_floor", 2),
+                        ("hencler_to_recorded_floor", 2),
+                        ("plain_to_hencler", 1),
+                    )
+                ]
+                cells = [row["device"], where, row["preset"], *shown]
+                lines.append("| " + " | ".join(cells) + " |")
+    lines += _gpu_table([row for result in results for row in _rows(result, "gpu")])
+    lines += _quality_table([row for result in results for row in _rows(result, "quality")])
+    lines += ["", *(_measured_on(result) for result in results)]
     return "\n".join(lines)
+
+
+def _gpu_table(rows: list[dict[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    head = ("preset", "products", "nodes", "batch", "s per epoch", "million nodes per s",
+            "TFLOP/s", "of peak", "GB/s", "of peak", "GB held", "loss")  # fmt: skip
+    lines = ["", "In the memory of a GPU:", "", "| " + " | ".join(head) + " |"]
+    lines.append("|---" + "|---:" * (len(head) - 1) + "|")
+    for row in rows:
+        cells = [
+            row["preset"],
+            _PRECISIONS[row["precision"]],
+            f"{row['nodes']:,}",
+            f"{row['batch_size']:,}",
+            f"{row['hencler_seconds']:.2f}",
+            f"{row['nodes_per_second'] / 1e6:.1f}",
+            f"{row['flops_per_second'] / 1e12:.1f}",
+            f"{100 * row['share_of_peak_flops']:.0f} %",
+            f"{row['bytes_per_second'] / 1e9:,.0f}",
+            f"{100 * row['share_of_peak_bytes']:.0f} %",
+            f"{row['peak_memory_bytes'] / 1e9:.1f}",
+            f"{row['losses']['loss']:.4g}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    peaks = {_PRECISIONS[row["precision"]]: row["peaks"] for row in rows}
+    products = " and ".join(
+        f"{peak['flops_per_second'] / 1e12:.0f} TFLOP/s in {name}" for name, peak in peaks.items()
+    )
+    copies = max(peak["bytes_per_second"] for peak in peaks.values())
+    lines += ["", f"{rows[0]['edges']:,} edges. Peaks measured in the same run: {products} for a "]
+    lines[-1] += f"product of 8192 x 8192 matrices, {copies / 1e12:.1f} TB/s for a copy."
+    return lines
+
+
+def _quality_table(rows: list[dict[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    lines = [
+        "",
+        "Full batches and minibatches, honest NMI in percent, mean and deviation of seeds:",
+    ]
+    lines += [
+        "",
+        "| graph | preset | batch | epochs | seeds | NMI |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        batch = "all nodes" if row["batch_size"] is None else row["batch_size"]
+        score = f"{row['nmi']:.1f} ± {row['nmi_std']:.1f}"
+        cells = [row["graph"], row["preset"], batch, row["epochs"], len(row["scores"]), score]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
+
+
+_PRECISIONS = {"highest": "float32", "high": "TF32"}
+
+
+def _rows(result: dict[str, Any], section: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = result["sections"].get(section, {}).get("rows", [])
+    return rows
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _measured_on(result: dict[str, Any]) -> str:
+    """Machines and commits of a result's sections."""
+    places: dict[str, set[str]] = {}
+    for section in result["sections"].values():
+        environment = section.get("environment", {})
+        machine = environment.get("machine", {})
+        where = machine.get("gpu") or f"{machine.get('cpu')}, {machine.get('cores')} cores"
+        places.setdefault(where, set()).add(str(environment.get("commit"))[:10])
+    shown = (f"{where}: commit {', '.join(sorted(ids))}" for where, ids in places.items())
+    return "; ".join(shown) + ".\n"
+
+
+def ranks_figure(results: list[dict[str, Any]], path: Path) -> None:
+    """Time per epoch, and bytes of e and r on a rank, against the number of ranks."""
+    plt = optional_import("matplotlib.pyplot", "the figures")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+    for result in results:
+        rows = _rows(result, "ranks")
+        if not rows:
+            continue
+        device, ranks = rows[0]["device"], [row["ranks"] for row in rows]
+        left.plot(ranks, [row["epoch_seconds"] for row in rows], "o-", label=device)
+        held = [row["result_bytes_per_rank"] / 1e6 for row in rows]
+        right.plot(ranks, held, "o-", label=device)
+        for ax in (left, right):
+            ax.set_xticks(ranks)
+    left.set(xlabel="ranks", ylabel="seconds per epoch", ylim=(0, None))
+    right.set(xlabel="ranks", ylabel="MB of e and r on a rank", ylim=(0, None))
+    left.legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
 
 
 def plan_page(results: list[dict[str, Any]]) -> str:
@@ -123,7 +232,7 @@ def plan_page(results: list[dict[str, Any]]) -> str:
     lines = ["| device | ranks | nodes | seconds per epoch | x one rank | bytes sent per step |"]
     lines += ["|---|---:|---:|---:|---:|---:|"]
     for result in results:
-        for row in result["sections"].get("ranks", {}).get("rows", []):
+        for row in _rows(result, "ranks"):
             lines.append(
                 f"| {row['device']} | {row['ranks']} | {row['nodes']:,} | "
                 f"{row['epoch_seconds']:.3g} | {row['to_one_rank']:.2f} | "
@@ -132,11 +241,11 @@ def plan_page(results: list[dict[str, Any]]) -> str:
     lines += ["", "A billion nodes, ten billion edges, 64 attributes, 10 clusters, 3 epochs:", ""]
     plans = []
     for result in results:
-        section = result["sections"].get("minibatch")
-        if section is None:
+        rows = [row for name in ("minibatch", "gpu") for row in _rows(result, name)]
+        rows = [r for r in rows if r["preset"] == "paper" and r.get("precision") != "high"]
+        if not rows:
             continue
-        rows = [row for row in section["rows"] if row["preset"] == "paper"]
-        measured = max(rows, key=lambda row: row["nodes"])
+        measured = max(rows, key=lambda row: (row["nodes"], row.get("batch_size", 0)))
         plans += [
             plan(10**9, 10**10, 64, 10, ranks=r, epochs=3, batch_per_rank=65_536, measured=measured)
             for r in (8, 64)
@@ -145,7 +254,7 @@ def plan_page(results: list[dict[str, Any]]) -> str:
         ("device of a rank", lambda p: p.device),
         ("ranks", lambda p: f"{p.ranks}"),
         ("graph on disk, float16 attributes", lambda p: f"{p.store_bytes / 1e9:,.0f} GB"),
-        ("e, r and clusters", lambda p: f"{p.result_bytes / 1e9:,.0f} GB"),
+        ("e, r and clusters, on disk", lambda p: f"{p.result_bytes / 1e9:,.0f} GB"),
         ("memory of a rank", lambda p: f"{p.rank_bytes / 1e9:,.0f} GB"),
         ("operations per epoch", lambda p: f"{p.flops_per_epoch:.2g}"),
         ("steps per epoch", lambda p: f"{p.steps_per_epoch:,}"),

@@ -7,6 +7,7 @@ Sections, each stored with its own environment so that one can be measured again
   plain full-batch form that its authors' code has.
 * ``minibatch``: an epoch in minibatches against the same floor on the same batches.
 * ``quality``: honest scores in full batches and in minibatches, which must not differ.
+* ``gpu``: ten million nodes in the memory of a GPU, as shares of its measured peaks.
 * ``ranks``: an epoch over one and over two processes of this machine, and what they send.
 * ``clustering``: time to a finished clustering against every baseline.
 """
@@ -18,7 +19,9 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
@@ -31,11 +34,13 @@ from torch.multiprocessing.spawn import spawn
 from torch.nn import functional as F
 
 from .. import _training
+from .._adam import Adam, Optimiser
 from .._errors import HenclerError, ParameterError
 from .._graph import Graph
 from .._model import HeNClerNet, ModelConfig
 from .._network import ENCODING_LENGTH, NetworkModel
 from .._ranks import Ranks, current_ranks
+from .._replay import Replayed
 from .._torch import resolve_device, seeded
 from .._training import NodeInputs, TrainingSettings
 from ..datasets import DATASETS, make_heterophilous_graph
@@ -49,6 +54,7 @@ PRESETS = ("paper", "released")
 SPARSE = ("texas", "wisconsin", "chameleon", "squirrel", "cora", "pubmed")
 DENSE = ("minesweeper", "tolokers", "roman-empire", "amazon-ratings")
 QUALITY = ("texas", "wisconsin", "chameleon")
+_QUALITY_STEPS = 300
 
 _SECONDS = 6.0
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 60
@@ -121,7 +127,7 @@ def _line(row: dict[str, Any]) -> str:
 class Subject:
     """A network on a graph, ready to be trained."""
 
-    graph: Graph
+    adjacency: Any
     inputs: NodeInputs
     net: HeNClerNet
     settings: TrainingSettings
@@ -135,7 +141,18 @@ class Subject:
         k = len(np.unique(graph.y[graph.y >= 0]))
         model = NetworkModel(device)
         model.links, model.unit = None, 1.0
-        inputs = model.inputs(graph)
+        return cls.of(graph.adjacency, model.inputs(graph), k, preset, device, batch_size)
+
+    @classmethod
+    def of(
+        cls,
+        adjacency: Any,
+        inputs: NodeInputs,
+        k: int,
+        preset: str,
+        device: torch.device,
+        batch_size: int | None = None,
+    ) -> Subject:
         n_sparse = 0 if inputs.sparse is None else inputs.sparse.shape[1]
         shapes: Any = {
             "n_sparse": n_sparse,
@@ -147,15 +164,20 @@ class Subject:
         with seeded(0, device):
             net = HeNClerNet(ModelConfig(**shapes))
         settings = TrainingSettings(seed=0, batch_size=batch_size)
-        return cls(graph, inputs, net.to(device).train(), settings, device)
+        return cls(adjacency, inputs, net.to(device).train(), settings, device)
 
     def epochs(self) -> Step:
         optimisers = _training._optimisers(self.net, self.settings)
         full = self.settings.batch_size is None
         make = _training._full_batch_epochs if full else _training._minibatch_epochs
-        return make(
-            self.net, self.inputs, self.graph.adjacency, self.settings, optimisers, self.device
-        )
+        return make(self.net, self.inputs, self.adjacency, self.settings, optimisers, self.device)
+
+    def beside_floors(self) -> dict[str, Step]:
+        """An epoch of ours and one of the floor, on a GPU also of the floor as a CUDA graph."""
+        steps = {"hencler": self.epochs(), "floor": self.floor()}
+        if self.device.type == "cuda":
+            steps["recorded_floor"] = self.floor(recorded=True)
+        return steps
 
     def dense(self) -> Tensor:
         """All inputs as one dense matrix on the device."""
@@ -163,25 +185,40 @@ class Subject:
         arrays = [p.toarray() if sp.issparse(p) else np.asarray(p) for p in parts if p is not None]
         return torch.from_numpy(np.hstack(arrays).astype(np.float32)).to(self.device)
 
-    def floor(self) -> Step:
+    def floor(self, recorded: bool = False) -> Step:
+        """Epochs of the floor; `recorded` as a CUDA graph, as ours are on a GPU."""
         with seeded(0, self.device):
             floor = Floor(self.net.config, self.net.decoder_hidden.out_features).to(self.device)
-        adam = _training._adam(list(floor.parameters()), 0.01)
+        adam = Adam(floor.parameters(), 0.01)
         x, size = self.dense(), self.settings.batch_size
         generator = torch.Generator(device=self.device).manual_seed(0)
+        order = torch.arange(len(x), device=self.device)
+        done = torch.zeros((), dtype=torch.int64, device=self.device)
+
+        def step(count: int) -> tuple[Tensor, ...]:
+            chosen = x
+            if size is not None:
+                chosen = x[order[done + torch.arange(count, device=self.device)]]
+                done.add_(count)
+            _descend(floor(chosen), adam)
+            return ()
+
+        sizes = [len(part) for part in order.split(size or len(x))]
+        steps: dict[int, Callable[[], object]] = {s: partial(step, s) for s in sizes}
+        if recorded:
+            steps = {s: Replayed(partial(step, s), [], generator) for s in sizes}
 
         def epoch(_: int) -> None:
-            if size is None:
-                _descend(floor(x), adam)
-                return
-            order = torch.randperm(len(x), generator=generator, device=self.device)
-            for chosen in order.split(size):
-                _descend(floor(x[chosen]), adam)
+            if size is not None:
+                torch.randperm(len(x), generator=generator, device=self.device, out=order)
+                done.zero_()
+            for count in sizes:
+                steps[count]()
 
         return epoch
 
 
-def _descend(loss: Tensor, *optimisers: torch.optim.Optimizer) -> None:
+def _descend(loss: Tensor, *optimisers: Optimiser | torch.optim.Optimizer) -> None:
     for optimiser in optimisers:
         optimiser.zero_grad()
     loss.backward()
@@ -222,7 +259,7 @@ class PlainReleased(nn.Module):
         width = (2 * f + d) // 2
         self.decoder = nn.Sequential(nn.Linear(2 * f, width), leaky(), nn.Linear(width, d))
         self.s = config.n_components
-        links = subject.graph.adjacency.tocoo()
+        links = subject.adjacency.tocoo()
         self.links = torch.from_numpy(np.stack([links.row, links.col]).astype(np.int64))
 
     def forward(self, x: Tensor, rng: np.random.Generator) -> Tensor:
@@ -269,12 +306,14 @@ def plain_released(subject: Subject) -> Step:
 # --- how it is compared -------------------------------------------------------------------------
 
 
-def compare(steps: dict[str, Step], device: torch.device, seconds: float) -> dict[str, Any]:
-    """Median seconds of each step, taken in turn, and median ratios to the last of them.
+def compare(
+    steps: dict[str, Step], device: torch.device, seconds: float, several: int | None = None
+) -> dict[str, Any]:
+    """Median seconds of each step, taken in turn, and median ratios of the first to the others.
 
     On a GPU several steps are timed as one, so that the host can run ahead as it would in use.
     """
-    several = 10 if device.type == "cuda" else 1
+    several = several or (10 if device.type == "cuda" else 1)
     for step in steps.values():
         for i in range(2 * several):
             step(i + 1)
@@ -289,10 +328,10 @@ def compare(steps: dict[str, Step], device: torch.device, seconds: float) -> dic
             _wait(device)
             times[name].append((time.perf_counter() - begin) / several)
         rounds += 1
-    *names, last = steps
+    first, *others = steps
     ratios = {
-        f"{name}_to_{last}": median(a / b for a, b in zip(times[name], times[last]))
-        for name in names
+        f"{first}_to_{name}": median(a / b for a, b in zip(times[first], times[name]))
+        for name in others
     }
     return {
         **{f"{name}_seconds": median(values) for name, values in times.items()},
@@ -346,15 +385,14 @@ def epoch_section(task: Task) -> Iterator[dict[str, Any]]:
         graph, shown = _open(name)
         for preset in PRESETS:
             subject = Subject.make(graph, preset, task.device)
-            steps = {"hencler": subject.epochs(), "floor": subject.floor()}
+            steps = subject.beside_floors()
             row = _described(subject, shown, preset)
             row |= compare(steps, task.device, task.seconds)
-            row["floor_to_hencler"] = 1 / row["hencler_to_floor"]
             if preset == "released":
                 plain = {"plain": plain_released(subject), "hencler": steps["hencler"]}
-                row["plain_to_hencler"] = compare(plain, task.device, task.seconds)[
-                    "plain_to_hencler"
-                ]
+                # One at a time: that form waits for the host in every step.
+                ratio = compare(plain, task.device, task.seconds, several=1)
+                row["plain_to_hencler"] = ratio["plain_to_hencler"]
             yield row
 
 
@@ -366,10 +404,126 @@ def minibatch_section(task: Task) -> Iterator[dict[str, Any]]:
         )
         for preset in PRESETS:
             subject = Subject.make(graph, preset, task.device, batch_size=4096)
-            steps = {"hencler": subject.epochs(), "floor": subject.floor()}
+            steps = subject.beside_floors()
             row = _described(subject, f"generated:{n}:{degree}", preset)
             row |= {"batch_size": 4096, **compare(steps, task.device, task.seconds)}
             yield row | {"nodes_per_second": n / row["hencler_seconds"]}
+
+
+_GPU_NODES, _GPU_ATTRIBUTES, _GPU_DEGREE, _GPU_CLUSTERS = 10_000_000, 64, 10, 10
+
+
+def gpu_section(task: Task) -> Iterator[dict[str, Any]]:
+    """Epochs of ten million nodes whose inputs and edges lie in the memory of a GPU.
+
+    Operations and bytes are those of the matrix products alone, every operand read and every result
+    written once; the peaks are a large product and a large copy, measured in the same run.
+    """
+    if task.device.type != "cuda":
+        return
+    inputs, adjacency = _random_large_graph(_GPU_NODES, _GPU_ATTRIBUTES, _GPU_DEGREE)
+    for precision in ("highest", "high"):
+        with _products_in(precision):
+            peaks = measured_peaks(task.device)
+            for preset in PRESETS:
+                for batch_size in (8192, 65_536):
+                    subject = Subject.of(
+                        adjacency, inputs, _GPU_CLUSTERS, preset, task.device, batch_size
+                    )
+                    yield {"precision": precision, **_large_epochs(subject, preset, peaks)}
+                    del subject
+                    torch.cuda.empty_cache()
+                    torch.cuda.reset_peak_memory_stats(task.device)
+
+
+@contextmanager
+def _products_in(precision: str) -> Iterator[None]:
+    """Inside, torch's products in single precision are ``highest``, or ``high``: in TF32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _large_epochs(subject: Subject, preset: str, peaks: dict[str, float]) -> dict[str, Any]:
+    """Time of an epoch, what it does in that time, and the losses it has come to."""
+    epoch, times = subject.epochs(), []
+    epoch(1)
+    for i in range(3):
+        _wait(subject.device)
+        begin = time.perf_counter()
+        losses: Any = epoch(i + 2)
+        _wait(subject.device)
+        times.append(time.perf_counter() - begin)
+    row = _described(subject, f"random:{_GPU_NODES}:{_GPU_DEGREE}", preset)
+    n, seconds = len(subject.inputs), median(times)
+    moved = count_bytes(subject.net.config, subject.net.decoder_hidden.out_features, n)
+    rate, bandwidth = row["flops"]["hencler"] / seconds, moved / seconds
+    return row | {
+        "batch_size": subject.settings.batch_size,
+        "hencler_seconds": seconds,
+        "nodes_per_second": n / seconds,
+        "bytes": moved,
+        "flops_per_second": rate,
+        "bytes_per_second": bandwidth,
+        "share_of_peak_flops": rate / peaks["flops_per_second"],
+        "share_of_peak_bytes": bandwidth / peaks["bytes_per_second"],
+        "peaks": peaks,
+        "peak_memory_bytes": torch.cuda.max_memory_allocated(subject.device),
+        "losses": {name: float(value) for name, value in losses[0].items()},
+    }
+
+
+def _random_large_graph(n: int, d: int, degree: int) -> tuple[NodeInputs, Any]:
+    """Random inputs, and as many random edges of every node: only their number matters here."""
+    rng = np.random.default_rng(0)
+    # Neighbours at increasing distances around a circle differ from each other, and are sorted.
+    steps = np.cumsum(rng.integers(1, n // degree, size=(n, degree)), axis=1)
+    steps += np.arange(n)[:, None]
+    targets = np.sort(steps % n, axis=1).astype(np.int32).ravel()
+    indptr = np.arange(0, n * degree + 1, degree, dtype=np.int64)
+    adjacency = sp.csr_array((np.ones(n * degree, dtype=np.int8), targets, indptr), shape=(n, n))
+    dense = rng.standard_normal((n, d), dtype=np.float32)
+    encoding = rng.random((n, ENCODING_LENGTH), dtype=np.float32)
+    return NodeInputs(None, dense, encoding), adjacency
+
+
+def measured_peaks(device: torch.device) -> dict[str, float]:
+    """Operations per second of a large product in single precision, bytes of a large copy."""
+    a, b = (torch.randn(8192, 8192, device=device) for _ in range(2))
+    out = torch.empty_like(a)
+    source = torch.randn(1 << 28, device=device)
+    target = torch.empty_like(source)
+
+    def seconds(work: Callable[[], object]) -> float:
+        times = []
+        for _ in range(7):
+            _wait(device)
+            begin = time.perf_counter()
+            for _ in range(10):
+                work()
+            _wait(device)
+            times.append((time.perf_counter() - begin) / 10)
+        return median(times)
+
+    return {
+        "flops_per_second": 2 * 8192**3 / seconds(lambda: torch.mm(a, b, out=out)),
+        "bytes_per_second": 8 * source.numel() / seconds(lambda: target.copy_(source)),
+    }
+
+
+def count_bytes(config: ModelConfig, width: int, n: int) -> int:
+    """Bytes that the matrix products of an epoch on dense inputs read and write, in float32.
+
+    A product of (n, b) and (b, c) reads n b numbers and writes n c, its gradients move as many
+    each; that of a first layer's inputs is not needed.
+    """
+    d, h, f, s = config.n_inputs, config.hidden, config.n_features, config.n_components
+    layers = 2 * 2 * (d + h) + 3 * 2 * (h + f) + 3 * 2 * (f + s)
+    decoder = 3 * (2 * s + width) + 3 * (width + config.n_targets)
+    return 4 * n * (layers + decoder)
 
 
 def _open(name: str) -> tuple[Graph, str]:
@@ -393,7 +547,7 @@ def _described(subject: Subject, name: str, preset: str) -> dict[str, Any]:
         "preset": preset,
         "device": subject.device.type,
         "nodes": len(inputs),
-        "edges": int(subject.graph.adjacency.nnz),
+        "edges": int(subject.adjacency.nnz),
         "inputs": inputs.width,
         "share_of_zeros": 1 - nnz / max(1, len(inputs) * config.n_sparse) if nnz else 0.0,
         "flops": count_flops(config, width, len(inputs), nnz, rows),
@@ -401,7 +555,10 @@ def _described(subject: Subject, name: str, preset: str) -> dict[str, Any]:
 
 
 def quality_section(task: Task) -> Iterator[dict[str, Any]]:
-    """Honest NMI of finished clusterings: full batches against minibatches."""
+    """Honest NMI of finished clusterings: full batches against minibatches.
+
+    Both take the same number of steps.
+    """
     from .._estimator import HeNCler
     from ..metrics import evaluate
 
@@ -410,13 +567,14 @@ def quality_section(task: Task) -> Iterator[dict[str, Any]]:
         assert graph.y is not None
         k, n = len(np.unique(graph.y[graph.y >= 0])), graph.n_nodes
         for preset in PRESETS:
-            for batch_size in (None, -(-n // 4)):
+            for batch_size, epochs in ((None, _QUALITY_STEPS), (-(-n // 4), _QUALITY_STEPS // 4)):
                 scores = []
                 for seed in range(task.seeds):
                     model = HeNCler(
                         k,
                         preset=preset,
                         batch_size=batch_size,
+                        epochs=epochs,
                         device=str(task.device),
                         random_state=seed,
                     )
@@ -425,6 +583,7 @@ def quality_section(task: Task) -> Iterator[dict[str, Any]]:
                     "graph": name,
                     "preset": preset,
                     "batch_size": batch_size,
+                    "epochs": epochs,
                     "nmi": mean(scores),
                     "nmi_std": stdev(scores) if len(scores) > 1 else 0.0,
                     "scores": scores,
@@ -533,6 +692,9 @@ def _rank_epochs(rank: int, size: int, folder: str, kind: str) -> None:
         _wait(device)
         times.append(time.perf_counter() - begin)
     steps = -(-_RANK_NODES // _RANK_BATCH)
+    sent = sum(ranks.sent)
+    statistics = _training.final_statistics(subject.net, subject.inputs, device, ranks)
+    held = _training.embed(subject.net, subject.inputs, statistics, device, ranks)
     if rank == 0:
         row = {
             "device": kind,
@@ -540,7 +702,8 @@ def _rank_epochs(rank: int, size: int, folder: str, kind: str) -> None:
             "nodes": _RANK_NODES,
             "batch_size": _RANK_BATCH,
             "epoch_seconds": median(times),
-            "message_bytes_per_step": sum(ranks.sent) / steps / _RANK_EPOCHS,
+            "message_bytes_per_step": sent / steps / _RANK_EPOCHS,
+            "result_bytes_per_rank": sum(part.nbytes for part in held),
         }
         write_json(Path(folder, "row.json"), row)
     dist.barrier()
@@ -550,6 +713,7 @@ def _rank_epochs(rank: int, size: int, folder: str, kind: str) -> None:
 SECTIONS: dict[str, Callable[[Task], Iterator[dict[str, Any]]]] = {
     "epoch": epoch_section,
     "minibatch": minibatch_section,
+    "gpu": gpu_section,
     "quality": quality_section,
     "ranks": ranks_section,
     "clustering": clustering_section,
