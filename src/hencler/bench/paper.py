@@ -54,6 +54,17 @@ STAND_IN = "like-"
 """Prefix of a generated graph of the size of one that is not there: for times, never scores."""
 
 CELL_KEY = ("method", "dataset", "seed", "settings", "commit")
+_NOT_SETTINGS = (
+    "random_state",
+    "callback",
+    "checkpoint",
+    "checkpoint_epochs",
+    "checkpoint_seconds",
+    "resume",
+    "device",
+)
+"""Parameters that change no result, or have a place of their own in a cell."""
+
 _SMALL = 6_000
 _RUNS_SMALL, _RUNS_LARGE = 10, 3
 
@@ -144,9 +155,8 @@ def _settings(method: Method, dataset: str, device: str) -> str:
     base = dataset.removeprefix(STAND_IN)
     k = DATASETS[base].n_classes if base in DATASETS else 2
     parameters = method.make(k, 0, device, base).get_params()
-    for name in ("random_state", "callback", "checkpoint", "resume", "device"):
-        parameters.pop(name, None)
-    return json.dumps(parameters, sort_keys=True, default=str)
+    kept = {name: value for name, value in parameters.items() if name not in _NOT_SETTINGS}
+    return json.dumps(kept, sort_keys=True, default=str)
 
 
 def _results(
