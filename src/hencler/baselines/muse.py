@@ -98,7 +98,7 @@ class MUSE(GraphClusterer):
     >>> from hencler.baselines import MUSE
     >>> graph = make_heterophilous_graph(60, 3, random_state=0)
     >>> method = MUSE(3, dim=8, epochs=1, device="cpu", random_state=0).fit(graph)
-    >>> method.embedding_.shape, bool((method.beta_ > 0).all() and (method.beta_ < 1).all())
+    >>> method.embedding_.shape, bool((method.beta_ >= 0).all() and (method.beta_ <= 1).all())
     ((60, 8), True)
     """
 

@@ -267,12 +267,14 @@ def disk(*, writes: int = 200, seed: int = 0) -> dict[str, Any]:
     chance = random.Random(seed)
     intact = refused = 0
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder, elsewhere = Path(name) / "run", Path(name) / "elsewhere"
         graph = make_heterophilous_graph(120, 4, n_attributes=8, random_state=0)
         first, second = (HeNCler(k, n_init=1, random_state=0).fit(graph) for k in (3, 4))
         run_module.write_run(folder, graph, first, seconds=0.0, source="g")
         before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-        largest = max(map(len, before.values()))
+        # Room for less than the largest file of what is to be written, so that it never fits.
+        run_module.write_run(elsewhere, graph, second, seconds=0.0, source="g")
+        largest = max(p.stat().st_size for p in elsewhere.rglob("*") if p.is_file()) - 1
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         try:
