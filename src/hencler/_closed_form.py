@@ -92,6 +92,7 @@ class ClosedFormModel:
                 machine = Machine().fit(*maps, self.s, shift)
             self.machines.append(machine)
             embeddings.append(machine.embed(*maps))
+        del pairs, maps  # as large as the attributes, and no longer needed
         self.scales = None
         some = sampled_nodes(graph.n_nodes)
         rows = self._rows([z.take(some) for z in embeddings])

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from ._encodings import EXACT_ENTRIES
 from ._errors import ResourceError
 from ._graph import SAMPLED_NODES, Graph
+from ._learned import COLUMNS_PER_CLUSTER, MAX_COLUMNS
 from ._network import ENCODING_LENGTH, KMEANS_NODES, LINK_COLUMNS
 from ._ranks import ALONE, Ranks
 from ._selection import EVIDENCE_NODES
@@ -161,7 +162,7 @@ def closed_form_plan(graph: Graph, *, n_clusters: int, n_components: int) -> Mem
         features = 12 * int(graph.x.nnz) + 16 * n
     else:
         features = 8 * n * 2 * min(graph.n_attributes, 512)
-    columns = min(100, 8 * n_clusters)
+    columns = min(MAX_COLUMNS, COLUMNS_PER_CLUSTER * n_clusters)
     kept = {"attributes as features": features, "links": 12 * links}
     stages = {
         "evidence for the views": 5 * features + 80 * links,
