@@ -64,7 +64,7 @@ def test_a_device_that_draws_its_batches_trains_as_the_host_does(preset, monkeyp
     assert list(host.history_[0]) == list(device.history_[0])
     for loss in ("node", "edge"):
         ours, theirs = (np.mean([h[loss] for h in m.history_[-10:]]) for m in (device, host))
-        assert ours == pytest.approx(theirs, rel=0.5)
+        assert ours == pytest.approx(theirs, rel=0.25)
 
 
 def test_a_single_batch_on_a_device_is_a_full_batch(monkeypatch):
